@@ -1,0 +1,1 @@
+"""The shared vocabulary: names, dtypes, values and the fault catalogue. Imports nothing else of ours."""

@@ -1,0 +1,269 @@
+"""The values that the steps hand to each other, and the Diagnosis that people get (the JSON contract).
+
+The JSON schema is generated from these dataclasses, so a field's name and type here are public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from correlator.core.vocabulary import ClockStatus, FaultClass, FaultCode, Order, Phase, VerdictStatus
+
+SCHEMA = "correlator.diagnosis/1"
+
+
+# --- who: the topology of the run ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlace:
+    """Where one global rank ran. None = no evidence says so."""
+
+    rank: int
+    local_rank: int | None = None
+    node: str | None = None
+    node_rank: int | None = None
+    pid: int | None = None
+    gpu: str | None = None
+    """PCI address `0000:3b:00`."""
+    has_log: bool = False
+    """True where at least one line of the files was written by this rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two pieces of evidence about identity that cannot both be true; kept, never silently resolved."""
+
+    subject: str
+    values: tuple[str, ...]
+    places: tuple[str, ...]
+    """`file:line` of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """Members of a process group, by its name that is equal on all of them."""
+
+    name: str
+    description: str | None
+    members: tuple[int, ...]
+    """Global ranks, in group-rank order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Ranks, nodes and groups of the last attempt."""
+
+    world_size: int | None
+    ranks: tuple[RankPlace, ...]
+    nodes: tuple[str, ...]
+    """Every node that any file names as part of the run, also one that left no log."""
+    groups: tuple[ProcessGroup, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    attempts: int = 1
+    nodes_with_logs: tuple[str, ...] = ()
+    store_node: str | None = None
+    """Node that hosts the TCPStore (master address), where known."""
+
+    def place(self, rank: int) -> RankPlace | None:
+        """Where a rank ran, or None where nothing names it."""
+        return next((place for place in self.ranks if place.rank == rank), None)
+
+
+# --- when: the clocks ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClockEstimate:
+    """Offset of one clock domain at the failure: (its clock) - (the reference clock)."""
+
+    node: str
+    offset_ms: float | None
+    interval_ms: tuple[float, float] | None
+    drift_ppm: float | None
+    timezone: str | None
+    """Whole-zone part of the offset, named (`UTC+02:00 against the others`), or None."""
+    evidence: int
+    """Readings that the estimate rests on."""
+    status: ClockStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ClockModel:
+    """All clock estimates of a run, and the order of two events that they allow."""
+
+    estimates: tuple[ClockEstimate, ...]
+    contradictions: tuple[str, ...] = ()
+
+    def estimate(self, domain: str | None) -> ClockEstimate | None:
+        """The estimate of a domain, or None."""
+        return next((e for e in self.estimates if e.node == domain), None)
+
+    def gap_ms(self, domain_a: str | None, ns_a: int, domain_b: str | None, ns_b: int) -> tuple[float, float] | None:
+        """Interval of the true time from a to b in ms, printed times given; None where the clocks cannot say."""
+        printed_ms = (ns_b - ns_a) / 1e6
+        if domain_a is not None and domain_a == domain_b:
+            return (printed_ms, printed_ms)
+        a, b = self.estimate(domain_a), self.estimate(domain_b)
+        if a is None or b is None or a.interval_ms is None or b.interval_ms is None:
+            return None
+        return (printed_ms + a.interval_ms[0] - b.interval_ms[1], printed_ms + a.interval_ms[1] - b.interval_ms[0])
+
+    def order(
+        self,
+        domain_a: str | None,
+        ns_a: int,
+        granularity_a_ms: float,
+        domain_b: str | None,
+        ns_b: int,
+        granularity_b_ms: float,
+    ) -> Order:
+        """Whether a came before b beyond what clocks and stamps leave open. A stamp x says [x, x + granularity)."""
+        gap = self.gap_ms(domain_a, ns_a, domain_b, ns_b)
+        if gap is None:
+            return Order.INDISTINGUISHABLE
+        if gap[0] - granularity_a_ms > 0:
+            return Order.BEFORE
+        if gap[1] + granularity_b_ms < 0:
+            return Order.AFTER
+        return Order.INDISTINGUISHABLE
+
+
+# --- the diagnosis (JSON contract, design section 4) -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One line that supports a claim. `rule` names the pattern or the edge rule that used it."""
+
+    file: str
+    line: int
+    byte_offset: int
+    text: str
+    time: str | None
+    """ISO 8601, corrected to the reference clock where that is possible, else as printed."""
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Initiator:
+    """Who started it. `rank` is None where it is a node, the scheduler or the fabric."""
+
+    rank: int | None
+    local_rank: int | None
+    node: str | None
+    gpu: str | None
+    pid: int | None
+    fault: FaultCode
+    fault_class: FaultClass
+    time: str | None
+    time_uncertainty_ms: float | None
+    phase: Phase | None
+    step: int | None
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to "who started it"."""
+
+    status: VerdictStatus
+    confidence: float
+    summary: str
+    initiators: tuple[Initiator, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One explanation of the whole failure, with what speaks for and against it."""
+
+    initiators: tuple[str, ...]
+    """Readable names: `rank 17 on node02`."""
+    fault: FaultCode | None
+    probability: float
+    supports: tuple[str, ...] = ()
+    contradicts: tuple[str, ...] = ()
+    control: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Collateral:
+    """A rank (or, where rank is None, a node) that was dragged in, how, and by which path."""
+
+    rank: int | None
+    node: str | None
+    kind: str
+    time: str | None
+    evidence: tuple[Evidence, ...] = ()
+    explained_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """A raw line near the initiating event on the same writer."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What to do, filled in for this run."""
+
+    first: str = ""
+    commands: tuple[str, ...] = ()
+    verify: str = ""
+    resume: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Which checkpoint may be resumed from."""
+
+    last_good_step: int | None = None
+    last_complete: str | None = None
+    safe_to_resume_from: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The run in numbers."""
+
+    path: str
+    world_size: int | None
+    ranks_seen: int
+    nodes: tuple[str, ...]
+    files: int
+    lines: int
+    attempts: int
+    first_time: str | None
+    last_time: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file that was not read, and why."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The finished answer; every report renders this and decides nothing."""
+
+    run: RunSummary
+    verdict: Verdict
+    hypotheses: tuple[Hypothesis, ...] = ()
+    collateral: tuple[Collateral, ...] = ()
+    context: tuple[ContextLine, ...] = ()
+    actions: Actions = field(default_factory=Actions)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    clocks: tuple[ClockEstimate, ...] = ()
+    missing_evidence: tuple[str, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+    warnings: tuple[str, ...] = ()
+    schema: Literal["correlator.diagnosis/1"] = SCHEMA

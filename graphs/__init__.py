@@ -1,0 +1,4 @@
+"""What caused what: episodes, wait hubs, edge rules, roots, confidence. Never reads text."""
+
+if not __name__.startswith("correlator."):
+    raise ImportError("import correlator.graphs: the bare name would load every class a second time")
