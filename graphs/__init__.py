@@ -2,3 +2,8 @@
 
 if not __name__.startswith("correlator."):
     raise ImportError("import correlator.graphs: the bare name would load every class a second time")
+
+from correlator.graphs.facts import RunFacts
+from correlator.graphs.verdict import Findings, judge
+
+__all__ = ["Findings", "RunFacts", "judge"]

@@ -12,10 +12,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from correlator.core.event import Event
 from correlator.core.files import FileHints, RunHints
 from correlator.core.vocabulary import FileKind, Role, Severity, TimeSource
+
+if TYPE_CHECKING:
+    from correlator.parsers.timestamps_discovery import Layout
 
 
 class Anchor(StrEnum):
@@ -91,6 +95,8 @@ class Prefix:
     """File name and line of the printing code, `ProcessGroupNCCL.cpp:632`."""
     partial: bool = False
     """CRI tag P: the line goes on in the next one of the same stream."""
+    device_index: int | None = None
+    """NCCL's `[2]`: the CUDA device in the process' own view, never a rank."""
     repeated: int = 1
     """Ray's `[repeated 7x across cluster]`."""
 
@@ -132,6 +138,10 @@ class FileContext:
     """Wall clock at kernel time 0, where some line of the file carries both."""
     host: str | None = None
     modified_ns: int | None = None
+    last_ns: int | None = None
+    """The last full time that was read; a layout without a day takes the day nearest to it."""
+    layout: Layout | None = None
+    """A layout discovered for this file alone, where none of the known ones fits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from correlator.core.vocabulary import ClockStatus, FaultClass, FaultCode, Order, Phase, VerdictStatus
 
-SCHEMA = "correlator.diagnosis/1"
+SCHEMA: Literal["correlator.diagnosis/1"] = "correlator.diagnosis/1"
 
 
 # --- who: the topology of the run ------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The command line: one module a command; each declares its arguments, calls the library and prints, and decides nothing."""

@@ -1,0 +1,95 @@
+"""The command `correlator`: registers the commands, and turns errors into one line and an exit code.
+
+Heavy libraries are imported inside the commands, so that `--help` and completion are instant.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, TextIO
+
+import typer
+
+import correlator
+from correlator.cli import catalogue, diagnose, dialects, explain, schema, timeline
+from correlator.core.errors import CorrelatorError
+
+EXIT_CODES = (
+    "Exit codes: 0 the command did its work, whatever the verdict (with --exit-code: no failure, 10 identified, "
+    "11 tied, 12 undetermined); 1 our own failure; 2 usage; 3 input unreadable or without logs."
+)
+
+app = typer.Typer(
+    name="correlator",
+    help="Name the rank that started a distributed training failure, from the logs that the run left behind.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.command("diagnose")(diagnose.diagnose)
+app.command("timeline")(timeline.timeline)
+app.command("explain")(explain.explain)
+app.command("catalogue")(catalogue.catalogue)
+app.command("dialects")(dialects.dialects)
+app.command("schema")(schema.schema)
+
+
+def _print_version(requested: bool) -> None:  # noqa: FBT001 (typer hands callbacks their value by position)
+    if requested:
+        typer.echo(f"correlator {correlator.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[  # noqa: ARG001 (its callback does the work)
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit. The only place that catches: everything below raises."""
+    _tolerate_any_encoding(sys.stdout, sys.stderr)
+    try:
+        app(args=None if arguments is None else list(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_quietly()
+    except CorrelatorError as error:
+        _fail(str(error), error.hint, error, error.exit_code)
+    except Exception as error:  # noqa: BLE001 (a user gets a sentence; the traceback is one variable away)
+        words = f"internal error: {type(error).__name__}: {error}"
+        _fail(words, "set CORRELATOR_DEBUG=1 to see the traceback, and please report it", error, 1)
+
+
+def _tolerate_any_encoding(*streams: TextIO) -> None:
+    """Characters that a terminal's encoding lacks are spelt out instead of ending the program."""
+    for stream in streams:
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _fail(message: str, hint: str | None, error: Exception, code: int) -> None:
+    """One line (and a hint) on stderr, then out."""
+    from correlator.reports.cleaning import visible
+
+    if os.environ.get("CORRELATOR_DEBUG"):
+        raise error
+    typer.echo(f"correlator: error: {visible(' '.join(message.split()))}", err=True)
+    if hint:
+        typer.echo(f"  hint: {visible(hint)}", err=True)
+    sys.exit(code)
+
+
+def _leave_quietly() -> None:
+    """Whoever read our output has closed it, as `head` does: nothing is wrong. The exit code is that of the signal."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(128 + signal.SIGPIPE)

@@ -1,0 +1,81 @@
+"""`correlator diagnose`: the verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, assert_never
+
+import typer
+
+from correlator.cli.options import CatalogueFiles, Force, Quiet, Targets, Workers
+from correlator.cli.output import ColorChoice, check_output, page_width, text_output, use_color
+from correlator.cli.progress import shown_progress
+from correlator.core.errors import UsageError
+from correlator.core.vocabulary import VerdictStatus
+from correlator.reports import ReportFormat, render
+
+Format = Annotated[
+    ReportFormat | None, typer.Option("--format", "-f", help="How to show it.", show_default=ReportFormat.TEXT.value)
+]
+Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")]
+ExitCode = Annotated[
+    bool, typer.Option("--exit-code", help="Exit 10 if identified, 11 if tied, 12 if undetermined, 0 if nothing failed.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, the lines before it, every clock.")]
+Color = Annotated[ColorChoice, typer.Option("--color", help="When to use colours; NO_COLOR is honoured.")]
+
+
+def diagnose(
+    run: Targets,
+    *,
+    report: Format = None,
+    as_json: Json = False,
+    output: Output = None,
+    force: Force = False,
+    exit_code: ExitCode = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+    color: Color = ColorChoice.AUTO,
+    workers: Workers = None,
+    catalogue: CatalogueFiles = None,
+) -> None:
+    """Say who started the failure of a run, what it was, since when, how sure that is, and what to do.
+
+    For example: correlator diagnose /path/to/run --exit-code
+    """
+    if as_json and report not in {None, ReportFormat.JSON}:
+        raise UsageError("--json and --format name two different formats")
+    if output is not None and output != Path("-"):
+        check_output(output, force=force)
+
+    from correlator.pipeline import open_run
+
+    with shown_progress(quiet=quiet) as progress:
+        diagnosis = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress).diagnosis
+    with text_output(output, force=force) as out:
+        render(
+            diagnosis,
+            out,
+            report=ReportFormat.JSON if as_json else report or ReportFormat.TEXT,
+            width=page_width(out),
+            color=use_color(color, out),
+            verbose=verbose,
+        )
+    if exit_code:
+        raise typer.Exit(verdict_exit_code(diagnosis.verdict.status))
+
+
+def verdict_exit_code(status: VerdictStatus) -> int:
+    """The exit code that stands for a verdict under --exit-code."""
+    match status:
+        case VerdictStatus.NO_FAILURE:
+            return 0
+        case VerdictStatus.IDENTIFIED:
+            return 10
+        case VerdictStatus.TIED:
+            return 11
+        case VerdictStatus.UNDETERMINED:
+            return 12
+        case _:
+            assert_never(status)

@@ -1,0 +1,224 @@
+"""Reads the catalogue's TOML files, ours and a user's, into one `Catalogue`.
+
+    [faults.cuda_oom]                    an initiating fault (FaultCode)      -> an Entry
+    [collateral.store_lost]              a collateral kind (CollateralKind)   -> an Entry
+    [context.xid]                        a context event: signatures only, no prose
+    [[faults.cuda_oom.signatures]]       name, pattern, samples, lookalikes, ...; its id is `cuda_oom.<name>`
+
+A later file may name the same code: keys that it gives replace the earlier ones, a signature of the same name replaces that
+signature, any other is added. Built-in files are linted by the tests, a user's file is linted here, before it is used.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from correlator.core.catalogue.lint import lint_signature
+from correlator.core.catalogue.model import Catalogue, CheckpointTrust, Entry, Rival, Setting, Signature
+from correlator.core.catalogue.reader import Table
+from correlator.core.errors import CatalogueError
+from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, Context, FaultCode, FileKind, Role, Severity
+
+BUILTIN_FILES: tuple[str, ...] = (
+    "cuda.toml",
+    "gpu_hardware.toml",
+    "host.toml",
+    "storage.toml",
+    "communication.toml",
+    "application.toml",
+    "launcher.toml",
+    "collateral.toml",
+)
+"""Registration of the families; where two signatures match equally well, the earlier file wins."""
+
+_FAMILIES: dict[str, Role] = {"faults": Role.INITIATING, "collateral": Role.COLLATERAL, "context": Role.CONTEXT}
+_CODES: dict[Role, frozenset[str]] = {
+    Role.INITIATING: frozenset(FaultCode),
+    Role.COLLATERAL: frozenset(CollateralKind),
+    Role.CONTEXT: frozenset(Context),
+}
+_PROSE = frozenset(
+    "title meaning first_action commands environment verification rivals checkpoint_trust sticky generic_reason".split()
+)
+_SIGNATURE_KEYS = frozenset(
+    "name pattern samples lookalikes anchor requires kinds severity priority stack versions source".split()
+)
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+_MAX_FILE_BYTES = 4 << 20
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An entry while files are merged: the latest value of each key, and where it was read."""
+
+    code: str
+    role: Role
+    file: str
+    values: dict[str, object] = field(default_factory=dict)
+    signatures: dict[str, Signature] = field(default_factory=dict)
+
+
+_Drafts = dict[tuple[Role, str], _Draft]
+
+
+def load_catalogue(extra: Sequence[Path] = ()) -> Catalogue:
+    """The built-in catalogue, with a user's files laid over it in order.
+
+    Raises CatalogueError, naming file and key, where a file cannot be read or breaks a rule.
+    """
+    if not extra:
+        return _builtin()
+    drafts = _read_builtin()
+    for path in extra:
+        changed = _merge(drafts, _parse(_read_user_file(path), path.name), path.name)
+        for signature in changed:
+            problems = lint_signature(signature)
+            if problems:
+                raise CatalogueError(f"{path.name}: {signature.id}: {problems[0]}")
+    return _build(drafts.values())
+
+
+@cache
+def _builtin() -> Catalogue:
+    return _build(_read_builtin().values())
+
+
+def _read_builtin() -> _Drafts:
+    drafts: _Drafts = {}
+    folder = resources.files("correlator.core.catalogue")
+    for name in BUILTIN_FILES:
+        _merge(drafts, _parse(folder.joinpath(name).read_bytes(), name), name)
+    return drafts
+
+
+def _read_user_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise CatalogueError(f"{path.name}: cannot be read: {error.strerror}") from error
+    if len(data) > _MAX_FILE_BYTES:
+        raise CatalogueError(f"{path.name}: larger than {_MAX_FILE_BYTES >> 20} MiB, which no catalogue is")
+    return data
+
+
+def _parse(data: bytes, file: str) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CatalogueError(f"{file}: not a TOML file: {error}", hint="patterns go in literal strings: '...'") from error
+
+
+def _merge(drafts: _Drafts, document: Mapping[str, object], file: str) -> list[Signature]:
+    """Lay one file over the drafts; returns the signatures that it brought."""
+    for family in document:
+        if family not in _FAMILIES:
+            raise CatalogueError(f"{file}: {family}: unknown key", hint="known: " + ", ".join(_FAMILIES))
+    root = Table(document, file, "")
+    changed: list[Signature] = []
+    for family, role in _FAMILIES.items():
+        entries = root.table(family)
+        for code in entries.values:
+            if code not in _CODES[role]:
+                entries.fail(code, "no such code", hint="correlator catalogue lists the codes")
+            table = entries.table(code)
+            table.allow(frozenset({"signatures"}) | (_PROSE if role is not Role.CONTEXT else frozenset()))
+            draft = drafts.setdefault((role, code), _Draft(code, role, file))
+            draft.file = file
+            draft.values.update({key: value for key, value in table.values.items() if key != "signatures"})
+            changed += _merge_signatures(draft, table)
+    return changed
+
+
+def _merge_signatures(draft: _Draft, table: Table) -> list[Signature]:
+    found: dict[str, Signature] = {}
+    for row in table.tables("signatures"):
+        signature = _signature(row, draft.code, draft.role)
+        if signature.id in found:
+            row.fail("name", f"{signature.id} is there twice")
+        found[signature.id] = signature
+    draft.signatures.update(found)
+    return list(found.values())
+
+
+def _signature(row: Table, code: str, role: Role) -> Signature:
+    row.allow(_SIGNATURE_KEYS)
+    name = row.text("name")
+    if not _NAME.fullmatch(name):
+        row.fail("name", "must be lower-case letters, digits and underscores")
+    for key in ("samples", "lookalikes"):
+        if not row.texts(key):
+            row.fail(key, "at least one line is needed: it is the pattern's test")
+    for kind in row.texts("kinds"):
+        if kind not in frozenset(FileKind):
+            row.fail("kinds", f"{kind!r} is not one of {', '.join(FileKind)}")
+    anchor = row.text("anchor", "start")
+    if anchor not in ("start", "anywhere"):
+        row.fail("anchor", f"{anchor!r} is not start or anywhere")
+    return Signature(
+        id=f"{code}.{name}",
+        code=code,
+        role=role,
+        pattern=row.text("pattern"),
+        samples=row.texts("samples"),
+        lookalikes=row.texts("lookalikes"),
+        anchor=anchor,
+        requires=row.texts("requires"),
+        kinds=row.texts("kinds"),
+        severity=row.choice("severity", Severity, Severity.ERROR).value if "severity" in row.values else None,
+        priority=row.integer("priority", 50, 0, 100),
+        stack=row.text("stack") if "stack" in row.values else None,
+        versions=row.text("versions", ""),
+        source=row.text("source", ""),
+    )
+
+
+def _build(drafts: Iterable[_Draft]) -> Catalogue:
+    entries: list[Entry] = []
+    signatures: list[Signature] = []
+    for draft in drafts:
+        signatures += draft.signatures.values()
+        if draft.role is not Role.CONTEXT:
+            entries.append(_entry(draft))
+    return Catalogue(entries=tuple(entries), signatures=tuple(signatures))
+
+
+def _entry(draft: _Draft) -> Entry:
+    family = next(name for name, role in _FAMILIES.items() if role is draft.role)
+    table = Table(draft.values, draft.file, f"{family}.{draft.code}")
+    initiating = draft.role is Role.INITIATING
+    return Entry(
+        code=draft.code,
+        role=draft.role,
+        title=table.text("title"),
+        meaning=table.text("meaning"),
+        fault_class=FAULT_CLASS[FaultCode(draft.code)] if initiating else None,
+        first_action=table.text("first_action"),
+        commands=table.texts("commands"),
+        environment=tuple(_setting(row) for row in table.tables("environment")),
+        verification=table.text("verification"),
+        rivals=tuple(_rival(row) for row in table.tables("rivals")),
+        checkpoint_trust=table.choice("checkpoint_trust", CheckpointTrust, CheckpointTrust.COMPLETED),
+        sticky=table.flag("sticky"),
+        generic_reason=table.text("generic_reason", ""),
+        signatures=tuple(draft.signatures.values()),
+    )
+
+
+def _setting(row: Table) -> Setting:
+    row.allow(frozenset({"name", "effect"}))
+    return Setting(name=row.text("name"), effect=row.text("effect"))
+
+
+def _rival(row: Table) -> Rival:
+    row.allow(frozenset({"code", "control"}))
+    code = row.text("code")
+    if code not in _CODES[Role.INITIATING]:
+        row.fail("code", f"{code!r} is not a fault code")
+    return Rival(code=code, control=row.text("control"))

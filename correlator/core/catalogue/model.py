@@ -1,0 +1,136 @@
+"""What the catalogue holds: one `Entry` for each fault code and collateral kind, and the `Signature`s that recognise them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from correlator.core.errors import CatalogueError
+from correlator.core.vocabulary import FaultClass, Role
+
+PLACEHOLDERS: frozenset[str] = frozenset("rank local_rank node gpu pid step checkpoint".split())
+"""Names that commands, first action and verification may hold in braces; a command with an unknown value is left out."""
+
+
+class CheckpointTrust(StrEnum):
+    """Which checkpoints may be resumed from after a fault."""
+
+    COMPLETED = "completed"
+    """Every one whose save completed on all ranks."""
+    BEFORE_FIRST_SIGN = "before_first_sign"
+    """Only one completed before the first sign of the fault: values may have been wrong without a word since then."""
+    VERIFY_FILES = "verify_files"
+    """The fault touches the files themselves: load one that completed earlier, after a check that it reads back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One shape of text that means one thing.
+
+    The scan engine searches `pattern` in raw bytes; the parser then matches it again on the message whose prefixes were
+    peeled, or on the final line `Type: message` of a Python exception. Named groups become fields of the event.
+    """
+
+    id: str
+    """`<code>.<name>`, unique in the catalogue."""
+    code: str
+    """A FaultCode, a CollateralKind or a Context value; `role` says which."""
+    role: Role
+    pattern: str
+    samples: tuple[str, ...]
+    """Whole printed lines, prefixes included, that must match."""
+    lookalikes: tuple[str, ...]
+    """Printed lines that must not."""
+    anchor: str = "start"
+    """`start` or `anywhere` of the peeled message."""
+    requires: tuple[str, ...] = ()
+    """Prefix layers (parsers.base.Layer) of which one must have been peeled; empty = none needed."""
+    kinds: tuple[str, ...] = ()
+    """FileKinds it is looked for in; empty = all."""
+    severity: str | None = None
+    """Overrides the line's own severity."""
+    priority: int = 50
+    """Where several patterns match, the highest wins. 30 = weak or general, 50 = usual, 60-80 = more exact than a neighbour."""
+    stack: str | None = None
+    """Regex that must be found in the stack trace of the Python exception, such as a data loader's frames."""
+    versions: str = ""
+    source: str = ""
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """The compiled pattern (kept by `re`'s own cache)."""
+        return re.compile(self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another explanation of the same picture, and the control that separates the two."""
+
+    code: str
+    control: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An environment variable that shows more of the fault. It is a diagnostic: it cures nothing."""
+
+    name: str
+    """As one would set it: `CUDA_LAUNCH_BLOCKING=1`."""
+    effect: str
+    """What it does, and what it costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one fault code or collateral kind: the text that people get to read."""
+
+    code: str
+    role: Role
+    title: str
+    meaning: str
+    """What the message says, and what it does not."""
+    fault_class: FaultClass | None
+    """None for a collateral kind."""
+    first_action: str
+    commands: tuple[str, ...] = ()
+    environment: tuple[Setting, ...] = ()
+    verification: str = ""
+    rivals: tuple[Rival, ...] = ()
+    checkpoint_trust: CheckpointTrust = CheckpointTrust.COMPLETED
+    sticky: bool = False
+    """True where the process cannot go on: later CUDA errors of the same process follow from it."""
+    generic_reason: str = ""
+    """Why the code alone explains little, where that is so; such a finding gives way to a more exact one."""
+    signatures: tuple[Signature, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All entries and signatures, in the order of the files."""
+
+    entries: tuple[Entry, ...]
+    signatures: tuple[Signature, ...]
+    """Those of the entries, and those of role context, which need no entry."""
+    _by_key: dict[tuple[str, Role], Entry] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        keys = {(entry.code, entry.role): entry for entry in self.entries}
+        object.__setattr__(self, "_by_key", keys)
+
+    def find(self, code: str, role: Role | None = None) -> Entry | None:
+        """The entry of a code, or None. `silent_exit` is a fault and a collateral kind: the fault, unless `role` says."""
+        if role is not None:
+            return self._by_key.get((code, role))
+        return self._by_key.get((code, Role.INITIATING)) or self._by_key.get((code, Role.COLLATERAL))
+
+    def entry(self, code: str, role: Role | None = None) -> Entry:
+        """The entry of a code; CatalogueError where there is none."""
+        entry = self.find(code, role)
+        if entry is None:
+            raise CatalogueError(f"the catalogue has no entry {code!r}", hint="correlator catalogue lists the codes")
+        return entry
+
+    def signature(self, signature_id: str) -> Signature | None:
+        """The signature of an id, or None."""
+        return next((signature for signature in self.signatures if signature.id == signature_id), None)

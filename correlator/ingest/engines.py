@@ -1,0 +1,166 @@
+"""Which patterns occur where in a chunk of raw bytes.
+
+`HyperscanEngine` searches all patterns at once, faster than any literal pre-filter tried (performance.md c). `ReEngine` runs the
+same patterns one by one with Python's `re`: a thousand times slower, the fallback where hyperscan has no wheel, and the oracle of
+the differential test. Both speak of segments (see `segments`) and of the same scan form of each pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from correlator.ingest.scanform import scan_form
+from correlator.parsers.base import LinePattern
+
+Scan = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Offsets behind the last byte of each match, and the id (index) of the pattern that matched."""
+
+_SEPARATOR = re.compile(rb"\r\n|\n|\r")
+
+
+class Patterns(Protocol):
+    """What an engine needs of a `parsers.table.PatternTable`."""
+
+    @property
+    def patterns(self) -> tuple[LinePattern, ...]:
+        """All patterns; the id of a pattern is its index."""
+
+
+class Engine(Protocol):
+    """Finds patterns in raw bytes: at least one match of each segment and pattern that match, the last of them included."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What could not be done as planned, for a person."""
+
+    def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
+        """All matches in the first `length` bytes."""
+
+
+class ReEngine:
+    """Python's `re` on the bytes of every segment, one pattern after the other."""
+
+    def __init__(self, patterns: Sequence[LinePattern], ids: Sequence[int] | None = None) -> None:
+        numbers = range(len(patterns)) if ids is None else ids
+        self._searches = tuple((number, _compiled(patterns[number])) for number in numbers)
+        self.warnings: tuple[str, ...] = ()
+
+    def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
+        """All matches in the first `length` bytes."""
+        ends, ids = array("q"), array("i")
+        for start, segment in _segments(bytes(memoryview(buffer)[:length])):
+            for number, regex in self._searches:
+                last = -1
+                for match in regex.finditer(segment):
+                    last = match.end()
+                if last > 0:
+                    ends.append(start + last)
+                    ids.append(number)
+        return _as_numpy(ends, np.dtype(np.int64)), _as_numpy(ids, np.dtype(np.int32))
+
+
+class HyperscanEngine:
+    """One block-mode database of all patterns; those that hyperscan refuses run through `re`, with a warning."""
+
+    def __init__(self, patterns: Sequence[LinePattern]) -> None:
+        import hyperscan
+
+        forms = [scan_form(pattern.regex) for pattern in patterns]
+        self._database, refused = _build(hyperscan, forms)
+        self._rest = ReEngine(patterns, sorted(refused)) if refused else None
+        self._shift = max(len(patterns) - 1, 1).bit_length()
+        self.warnings: tuple[str, ...] = tuple(
+            f"pattern {patterns[number].id} runs through the slow engine: {reason}"
+            for number, reason in sorted(refused.items())
+        )
+
+    def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
+        """All matches in the first `length` bytes."""
+        packed = array("q")
+        if self._database is not None and length:
+            self._database.scan(memoryview(buffer)[:length], match_event_handler=_collector(packed, self._shift))
+        found = np.frombuffer(packed, dtype=np.int64) if packed else np.empty(0, dtype=np.int64)
+        ends, ids = found >> self._shift, (found & ((1 << self._shift) - 1)).astype(np.int32)
+        if self._rest is None:
+            return ends, ids
+        more_ends, more_ids = self._rest.scan(buffer, length)
+        return np.concatenate([ends, more_ends]), np.concatenate([ids, more_ids])
+
+
+def make_engine(table: Patterns, force_re: bool = False) -> Engine:
+    """The fastest engine that this machine has for the table."""
+    if force_re:
+        return ReEngine(table.patterns)
+    try:
+        return HyperscanEngine(table.patterns)
+    except ImportError:
+        engine = ReEngine(table.patterns)
+        engine.warnings = ("hyperscan is not installed: reading is about a thousand times slower",)
+        return engine
+
+
+def _collector(packed: array[int], shift: int) -> Any:
+    """The callback of a scan. It runs once a match and does nothing but append one integer (performance.md c)."""
+    append = packed.append
+
+    def collect(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        append(end << shift | number)
+
+    return collect
+
+
+def _database(hyperscan: Any, forms: Sequence[bytes], ids: Sequence[int]) -> Any:
+    """A compiled database. MULTILINE only: SOM and UTF8 would cost speed, SINGLEMATCH would report one line of a chunk."""
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    flags = [hyperscan.HS_FLAG_MULTILINE] * len(forms)
+    database.compile(expressions=list(forms), ids=list(ids), elements=len(forms), flags=flags)
+    return database
+
+
+def _build(hyperscan: Any, forms: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
+    """The database, and the reason for each pattern that hyperscan refuses; these are sought only if the whole set fails."""
+    if not forms:
+        return None, {}
+    try:
+        return _database(hyperscan, forms, range(len(forms))), {}
+    except hyperscan.error:
+        refused = _refused(hyperscan, forms)
+    accepted = [number for number in range(len(forms)) if number not in refused]
+    return _database(hyperscan, [forms[number] for number in accepted], accepted) if accepted else None, refused
+
+
+def _refused(hyperscan: Any, forms: Sequence[bytes]) -> dict[int, str]:
+    refused: dict[int, str] = {}
+    for number, form in enumerate(forms):
+        try:
+            _database(hyperscan, [form], [number])
+        except hyperscan.error as error:
+            refused[number] = str(error)
+    return refused
+
+
+def _compiled(pattern: LinePattern) -> re.Pattern[bytes]:
+    try:
+        return re.compile(scan_form(pattern.regex))
+    except re.error:  # outside the shared subset
+        return re.compile(pattern.regex.encode("utf-8", errors="replace"))
+
+
+def _segments(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each segment with its offset."""
+    start = 0
+    for separator in _SEPARATOR.finditer(data):
+        yield start, data[start : separator.start()]
+        start = separator.end()
+    if start < len(data):
+        yield start, data[start:]
+
+
+def _as_numpy(values: array[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.frombuffer(values, dtype=dtype) if values else np.empty(0, dtype=dtype)

@@ -1,0 +1,193 @@
+"""The steps from a run directory to a diagnosis, in order: sources, ingest, identity, clocks, graph, advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from correlator.advice import advise
+from correlator.clocks import align
+from correlator.core.catalogue import Catalogue, load_catalogue
+from correlator.core.files import FileReport, Skipped
+from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology
+from correlator.core.progress import NoProgress, Progress
+from correlator.graphs import Findings, RunFacts, judge
+from correlator.graphs.episodes import iso
+from correlator.identity import identify
+from correlator.ingest import ingest
+from correlator.parsers.table import pattern_table
+from correlator.sources import RunFiles, discover
+from correlator.sources.context import lines_before
+from correlator.timeline import TIMELINE_SUFFIXES, Stored, read_timeline, write_timeline
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import polars as pl
+
+CONTEXT_LINES = 100
+
+Target = str | Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that was read: its event table, topology, clocks and, on first use, its diagnosis.
+
+    `events` follows core.schema; `clocks` and `graph` are what the verdict rests on. Nothing is read again.
+    """
+
+    path: str
+    events: pl.DataFrame
+    topology: Topology
+    clocks: ClockModel
+    reports: tuple[FileReport, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    catalogue: Catalogue
+    context: dict[str, tuple[ContextLine, ...]]
+    """`file:line` of an event -> the raw lines before it; filled for the initiating event while the files are at hand."""
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What the causal graph says."""
+        return judge(RunFacts(self.events, self.topology, self.clocks, self.reports, self.skipped))
+
+    @property
+    def graph(self) -> nx.DiGraph[str]:
+        """The causal graph: episodes and wait hubs as nodes with their event ids, rules with reason and q as edges."""
+        return self.findings.attempt.graph
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """The finished answer."""
+        found = self.findings
+        return Diagnosis(
+            run=self._summary(),
+            verdict=found.verdict,
+            hypotheses=found.hypotheses,
+            collateral=found.collateral,
+            context=self._context(found),
+            actions=advise(found.verdict, found.checkpoint, found.missing_evidence, self.catalogue),
+            checkpoint=found.checkpoint,
+            clocks=self.clocks.estimates,
+            missing_evidence=found.missing_evidence,
+            skipped=tuple(SkippedFile(skip.path, skip.reason) for skip in self.skipped),
+            warnings=(*self.warnings, *self.clocks.contradictions),
+        )
+
+    def write_timeline(self, path: Path) -> None:
+        """The event table as Parquet, sorted by aligned time, with all that is needed to reopen it without parsing."""
+        context = self._context(self.findings)
+        stored = Stored(self.path, self.topology, self.clocks, self.reports, self.skipped, self.warnings, context)
+        write_timeline(path, self.events, stored, self.diagnosis)
+
+    def _summary(self) -> RunSummary:
+        times = self.events["time_aligned"].drop_nulls()
+        if times.is_empty():
+            times = self.events["timestamp"].drop_nulls()
+        first, last = (times.min(), times.max()) if len(times) else (None, None)
+        return RunSummary(
+            path=self.path,
+            world_size=self.topology.world_size,
+            ranks_seen=sum(place.has_log for place in self.topology.ranks),
+            nodes=self.topology.nodes,
+            files=len(self.reports),
+            lines=sum(report.lines for report in self.reports),
+            attempts=self.topology.attempts,
+            first_time=_iso(first),
+            last_time=_iso(last),
+        )
+
+    def _context(self, found: Findings) -> tuple[ContextLine, ...]:
+        for root in found.roots:
+            lines = self.context.get(root.head.place)
+            if lines:
+                return lines
+        return next(iter(self.context.values()), ()) if found.roots else ()
+
+
+def _iso(value: object) -> str | None:
+    import polars as pl
+
+    return None if value is None else iso(pl.Series([value], dtype=pl.Datetime("ns", "UTC")).dt.epoch("ns")[0])
+
+
+def open_run(
+    targets: Target | Sequence[Target],
+    *,
+    workers: int | None = None,
+    catalogue: Sequence[Path] = (),
+    progress: Progress | None = None,
+) -> Run:
+    """Read a run: a directory, files, an archive, `-` for stdin, or a timeline.parquet written before.
+
+    `workers` processes read large runs (None = as many as there are CPUs). Raises InputError where nothing can be read.
+    """
+    paths = [targets] if isinstance(targets, (str, Path)) else list(targets)
+    known = load_catalogue(tuple(catalogue))
+    if len(paths) == 1 and str(paths[0]).endswith(TIMELINE_SUFFIXES):
+        events, stored = read_timeline(Path(paths[0]))
+        return _run(stored, events, known, {"": stored.context} if stored.context else {})
+    with discover(paths) as found:
+        return _read(found, known, workers, progress or NoProgress())
+
+
+def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Progress) -> Run:
+    progress.start(sum(file.size_bytes for file in found.files))
+    try:
+        read = ingest(found.files, pattern_table(known), found.hints, workers=workers, progress=progress)
+        progress.step("who")
+        identified = identify(read.events, found.files, read.reports)
+        progress.step("when")
+        aligned = align(identified.events, identified.topology)
+        progress.step("why")
+        stored = Stored(
+            found.path,
+            identified.topology,
+            aligned.clocks,
+            read.reports,
+            (*found.skipped, *read.skipped),
+            identified.warnings,
+            (),
+        )
+        run = _run(stored, aligned.events, known, {})
+        run.context.update(_raw_context(run, found))
+        return run
+    finally:
+        progress.finish()
+
+
+def _run(stored: Stored, events: pl.DataFrame, known: Catalogue, context: dict[str, tuple[ContextLine, ...]]) -> Run:
+    return Run(
+        path=stored.path,
+        events=events,
+        topology=stored.topology,
+        clocks=stored.clocks,
+        reports=stored.reports,
+        skipped=stored.skipped,
+        warnings=stored.warnings,
+        catalogue=known,
+        context=context,
+    )
+
+
+def _raw_context(run: Run, found: RunFiles) -> dict[str, tuple[ContextLine, ...]]:
+    """The raw lines before the first initiating event, read while the files (or the unpacked archive) still exist."""
+    if not run.findings.roots:
+        return {}
+    head = run.findings.roots[0].head
+    file = next((file for file in found.files if file.path == head.file), None)
+    if file is None:
+        return {}
+    lines = lines_before(file, head.line, CONTEXT_LINES)
+    return {head.place: tuple(ContextLine(file.path, number, text) for number, text in lines)}
+
+
+def diagnose(
+    targets: Target | Sequence[Target], *, workers: int | None = None, catalogue: Sequence[Path] = ()
+) -> Diagnosis:
+    """The diagnosis of a run; see open_run for what `targets` may be."""
+    return open_run(targets, workers=workers, catalogue=catalogue).diagnosis

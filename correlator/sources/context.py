@@ -1,0 +1,35 @@
+"""The raw lines before an event, for a person to read; read again from the file, so nothing has to be kept in memory."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from correlator.core.files import LogFile
+from correlator.sources.streams import open_stream
+
+MAX_LINE_BYTES = 4096
+_CHUNK = 1 << 20
+
+
+def lines_before(file: LogFile, line_number: int, count: int) -> list[tuple[int, str]]:
+    """Up to `count` lines that end with `line_number` (1-based), as (number, text); empty where it cannot be read."""
+    kept: deque[tuple[int, bytes]] = deque(maxlen=count)
+    number, rest = 1, b""
+    try:
+        with open_stream(file) as stream:
+            while chunk := stream.read(_CHUNK):
+                *whole, rest = (rest + chunk).split(b"\n")
+                for line in whole:
+                    kept.append((number, line[:MAX_LINE_BYTES]))
+                    if number == line_number:
+                        return _decoded(kept)
+                    number += 1
+                rest = rest[: _CHUNK * 64]
+    except OSError:
+        return []
+    kept.append((number, rest[:MAX_LINE_BYTES]))
+    return _decoded(kept) if number >= line_number else []
+
+
+def _decoded(lines: deque[tuple[int, bytes]]) -> list[tuple[int, str]]:
+    return [(number, line.rstrip(b"\r").decode("utf-8", "replace")) for number, line in lines]

@@ -1,0 +1,116 @@
+"""One attempt as a scene, and the causal graph that the rules draw over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import networkx as nx
+
+from correlator.core.vocabulary import CollateralKind, Context, Role
+from correlator.graphs.episodes import Episode, build_episodes, exit_episodes, process_ends
+from correlator.graphs.facts import Fact, RunFacts
+from correlator.graphs.hubs import wait_hubs
+from correlator.graphs.inferred import (
+    lost_nodes,
+    mismatches,
+    missing_rendezvous,
+    silent_ranks,
+    stops,
+    told_from_outside,
+)
+from correlator.graphs.recovery import Advance, advance_of, recovered
+from correlator.graphs.rules import RULES
+from correlator.graphs.scene import Edge, Rejection, Scene
+
+
+@dataclass(frozen=True)
+class AttemptGraph:
+    """The causal graph of one attempt and what it was drawn from."""
+
+    scene: Scene
+    graph: nx.DiGraph[str]
+    rejections: tuple[Rejection, ...]
+    survived: tuple[Episode, ...]
+    """Episodes after which training went on; shown, never blamed."""
+    advance: Advance
+
+
+def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> AttemptGraph:
+    """Episodes, inferred episodes, hubs and edges of an attempt."""
+    facts = [fact for fact in all_facts if fact.attempt == attempt]
+    advance = advance_of(run.events, list(facts), attempt)
+    stated = [_weakened(e, facts) for e in build_episodes(facts)]
+    survived = [e for e in stated if recovered(e, advance)]
+    episodes = [e for e in stated if e not in survived]
+    ends = process_ends(facts)
+    episodes += exit_episodes(ends, 0)
+    episodes += lost_nodes(facts, run.topology)
+    hubs = [hub for hub in wait_hubs(run, facts, attempt) if hub.waiters]
+    episodes += mismatches(hubs)
+    faulty = frozenset(e.rank for e in episodes if e.role is Role.INITIATING and e.rank is not None)
+    episodes += silent_ranks(hubs, facts, run.topology, faulty, attempt)
+    missing = missing_rendezvous(facts, episodes, run.topology)
+    episodes += [missing] if missing else []
+    episodes += stops(facts)
+    outside = told_from_outside(facts, episodes)
+    episodes += [outside] if outside else []
+    episodes = [replace(e, id=f"e{number}") for number, e in enumerate(episodes)]
+    scene = Scene(attempt, tuple(episodes), tuple(hubs), tuple(ends), tuple(facts), run.topology, run.clocks)
+    graph, rejections = draw(scene)
+    return AttemptGraph(scene, graph, rejections, tuple(survived), advance)
+
+
+def _weakened(episode: Episode, facts: Sequence[Fact]) -> Episode:
+    """Kernel faults of application kinds say little about a rank that shows no fault of its own (benign Xid 13/31)."""
+    if not (episode.from_kernel and episode.code in ("gpu_mmu_fault", "native_segfault") and episode.rank is not None):
+        return episode
+    told = (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW)
+    suffers = any(
+        f.rank == episode.rank and f is not episode.head and (f.role is Role.INITIATING or f.name in told)
+        for f in facts
+    )
+    return episode if suffers else replace(episode, specificity=0.6)
+
+
+def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Rejection, ...]]:
+    """All rules over the scene; nodes carry code, role and evidence ids, edges rule, q and reason."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    for episode in scene.episodes:
+        graph.add_node(
+            episode.id,
+            kind="episode",
+            code=str(episode.code),
+            role=str(episode.role),
+            rank=episode.rank,
+            node=episode.node,
+            events=[fact.event_id for fact in episode.facts],
+        )
+    for index, hub in enumerate(scene.hubs):
+        graph.add_node(
+            scene.hub_id(index),
+            kind="hub",
+            code=str(CollateralKind.COLLECTIVE_TIMEOUT),
+            role=str(Role.COLLATERAL),
+            name=hub.name,
+            waiters=sorted(hub.waiters),
+            missing=sorted(hub.missing),
+            events=[fact.event_id for fact in hub.waiters.values()],
+        )
+    rejections: list[Rejection] = []
+    for rule in RULES:
+        for found in rule(scene):
+            if isinstance(found, Rejection):
+                rejections.append(found)
+            else:
+                _add(graph, found)
+    return graph, tuple(rejections)
+
+
+def _add(graph: nx.DiGraph[str], edge: Edge) -> None:
+    """The strongest of several edges between two nodes stays; none from a node to itself."""
+    if edge.cause == edge.effect:
+        return
+    known = graph.get_edge_data(edge.cause, edge.effect)
+    if known is None or known["q"] < edge.q:
+        graph.add_edge(edge.cause, edge.effect, rule=edge.rule, q=edge.q, reason=edge.reason)

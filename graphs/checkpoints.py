@@ -1,0 +1,74 @@
+"""Which checkpoint may be resumed from: the last whose save completed before the failure and whose completion is printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from correlator.core.model import Checkpoint
+from correlator.core.vocabulary import Context
+from correlator.graphs.episodes import Episode
+from correlator.graphs.facts import Fact
+from correlator.graphs.recovery import Advance
+
+_STARTED = (Context.CHECKPOINT_SAVE_STARTED,)
+_SAVED = (Context.CHECKPOINT_SAVED,)
+
+
+def checkpoint_of(facts: Sequence[Fact], advance: Advance, roots: Sequence[Episode]) -> Checkpoint:
+    """The verdict on checkpoints over all attempts (a checkpoint of an earlier attempt is as good)."""
+    saves = [f for f in facts if f.name in (*_STARTED, *_SAVED)]
+    last_step = advance.last_step
+    if not saves:
+        return Checkpoint(last_good_step=last_step, why="no line tells of a checkpoint being saved")
+    named: dict[str, list[Fact]] = {}
+    for fact in sorted(saves, key=_when):
+        name = _name(fact, saves)
+        if name is not None:
+            named.setdefault(name, []).append(fact)
+    complete = [name for name, found in named.items() if _complete(name, found, named, advance)]
+    if not complete:
+        return Checkpoint(last_good_step=last_step, why="a save was begun, but no line says that one completed")
+    last = max(complete, key=lambda name: (_step(name, named[name]), _when(named[name][-1])))
+    torn = [n for n in named if n not in complete and _step(n, named[n]) > _step(last, named[last])]
+    done = next((f for f in reversed(named[last]) if f.name in _SAVED), named[last][-1])
+    why = f"its save completed ({done.place})"
+    if torn:
+        why += f"; the save of {torn[-1]} did not complete"
+    return Checkpoint(last_good_step=last_step, last_complete=last, safe_to_resume_from=last, why=why)
+
+
+def _when(fact: Fact) -> tuple[int, str, int]:
+    return (fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns or 0, fact.file, fact.line)
+
+
+def _name(fact: Fact, saves: Sequence[Fact]) -> str | None:
+    """The printed name; a completion that names nothing ends the last save begun before it in the same file."""
+    name = fact.attribute("checkpoint")
+    if name is not None:
+        return name
+    begun = [f for f in saves if f.file == fact.file and f.name in _STARTED and f.line < fact.line]
+    begun = [f for f in begun if fact.rank is None or f.rank is None or f.rank == fact.rank]
+    return begun[-1].attribute("checkpoint") if begun else None
+
+
+def _step(name: str, facts: Sequence[Fact]) -> int:
+    steps = [fact.step for fact in facts if fact.step is not None]
+    digits = re.findall(r"\d+", name)
+    return steps[0] if steps else int(digits[-1]) if digits else -1
+
+
+def _complete(name: str, facts: Sequence[Fact], named: dict[str, list[Fact]], advance: Advance) -> bool:
+    """Completed in print; or, where the trainer prints no completion at all, training went on after the save."""
+    if any(f.name in _SAVED for f in facts):
+        started = {f.rank for f in facts if f.name in _STARTED and f.rank is not None}
+        saved = {f.rank for f in facts if f.name in _SAVED and f.rank is not None}
+        return not started or not saved or started <= saved
+    if any(f.name in _SAVED for found in named.values() for f in found):
+        return False
+    last, step = facts[-1], _step(name, facts)
+    rows = advance.by_file.get(last.file, [])
+    went_on = any(line > last.line and later > step for line, _, later in rows)
+    if last.aligned_ns is not None:
+        went_on = went_on or any(ns > last.aligned_ns and later > step for ns, later in advance.first_seen)
+    return went_on or bool(advance.finished)

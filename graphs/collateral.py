@@ -1,0 +1,144 @@
+"""Everyone else: how each rank that did not start it was dragged in, and by which path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import networkx as nx
+
+from correlator.core.model import Collateral
+from correlator.core.vocabulary import CollateralKind, FaultCode, Role
+from correlator.graphs.build import AttemptGraph
+from correlator.graphs.episodes import Episode, evidence, iso
+from correlator.graphs.facts import Fact
+from correlator.graphs.scene import Scene
+
+_OWN_WORDS = (
+    CollateralKind.COLLECTIVE_TIMEOUT,
+    CollateralKind.REMOTE_PEER_LOST,
+    CollateralKind.STORE_LOST,
+    CollateralKind.HEARTBEAT_EXIT,
+    CollateralKind.CONTEXT_POISONED,
+    CollateralKind.ACTOR_DIED,
+    CollateralKind.SECONDARY_ABORT,
+)
+_EVIDENCE_LINES = 3
+
+
+def collateral_of(attempt: AttemptGraph, roots: Sequence[Episode]) -> list[Collateral]:
+    """One entry for each rank of the run that is no initiator, as far as anything shows how it ended."""
+    scene = attempt.scene
+    guilty = {root.rank for root in roots if root.rank is not None}
+    lost = {root.node for root in roots if root.rank is None and root.code == FaultCode.NODE_LOST}
+    paths = _paths(attempt.graph, roots)
+    entries = []
+    for place in scene.topology.ranks:
+        if place.rank in guilty:
+            continue
+        if place.node is not None and place.node in lost:
+            entries.append(_entry(place.rank, place.node, CollateralKind.SILENT_EXIT, (), paths, ""))
+            continue
+        found = _kind(scene, place.rank, place.node, roots)
+        if found is not None:
+            kind, facts, via = found
+            entries.append(_entry(place.rank, place.node, kind, facts, paths, via))
+    return entries
+
+
+def _entry(
+    rank: int, node: str | None, kind: str, facts: Sequence[Fact], paths: dict[str, tuple[str, ...]], via: str
+) -> Collateral:
+    times = [fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns for fact in facts]
+    known = [time for time in times if time is not None]
+    return Collateral(
+        rank=rank,
+        node=node,
+        kind=kind,
+        time=iso(min(known)) if known else None,
+        evidence=tuple(evidence(fact) for fact in facts[:_EVIDENCE_LINES]),
+        explained_by=paths.get(via, ()),
+    )
+
+
+def _kind(
+    scene: Scene, rank: int, node: str | None, roots: Sequence[Episode]
+) -> tuple[str, tuple[Fact, ...], str] | None:
+    """The rank's own words first; else who stopped it: its agent, or whoever stopped its agent."""
+    own = [e for e in scene.by_rank.get(rank, ()) if e.role is Role.COLLATERAL and not e.inferred]
+    spoken = [e for e in own if e.code in _OWN_WORDS]
+    if spoken:
+        first = min(
+            spoken, key=lambda e: (_OWN_WORDS.index(CollateralKind(e.code)) if _untimed(spoken) else 0, _when(e))
+        )
+        if first.code == CollateralKind.SECONDARY_ABORT and len(spoken) > 1:
+            first = next(e for e in spoken if e.code != CollateralKind.SECONDARY_ABORT)
+        return first.code, first.facts, first.id
+    hub = next((index for index, hub in enumerate(scene.hubs) if rank in hub.waiters), None)
+    if hub is not None:
+        return CollateralKind.COLLECTIVE_TIMEOUT, (scene.hubs[hub].waiters[rank],), scene.hub_id(hub)
+    faults = [e for e in scene.by_rank.get(rank, ()) if e.role is Role.INITIATING and not e.from_kernel]
+    stop = _stop_of(scene, node)
+    if stop is not None and not _failed_by_itself(faults):
+        return stop.code, stop.facts, stop.id
+    if faults:
+        return CollateralKind.SECONDARY_ABORT, faults[0].facts, faults[0].id
+    told = [e for e in scene.by_rank.get(rank, ()) if e.code == CollateralKind.TERMINATED_BY_LAUNCHER]
+    if told:
+        return told[0].code, told[0].facts, told[0].id
+    return _by_scheduler(scene, node, roots)
+
+
+def _untimed(episodes: Sequence[Episode]) -> bool:
+    return any(e.onset_ns is None for e in episodes)
+
+
+def _when(episode: Episode) -> tuple[int, int]:
+    return (episode.onset_ns or 0, episode.head.line)
+
+
+def _failed_by_itself(faults: Sequence[Episode]) -> bool:
+    return any(not e.inferred for e in faults)
+
+
+def _stop_of(scene: Scene, node: str | None) -> Episode | None:
+    """Who stopped the node: an agent that was told to stop passes the order on; else it acted for a failed child."""
+    here = [e for e in scene.by_node.get(node or "", ()) if e.rank is None]
+    if node is None:
+        here = [e for e in scene.episodes if e.rank is None and e.node is None]
+    told = next((e for e in here if e.code == CollateralKind.SCHEDULER_CANCEL), None)
+    acted = next((e for e in here if e.code == CollateralKind.TERMINATED_BY_LAUNCHER), None)
+    if told is not None and acted is not None:
+        failed_first = [
+            e for e in scene.by_node.get(node or "", ()) if e.rank is not None and e.role is Role.INITIATING
+        ]
+        return acted if failed_first else told
+    return told or acted
+
+
+def _by_scheduler(scene: Scene, node: str | None, roots: Sequence[Episode]) -> tuple[str, tuple[Fact, ...], str] | None:
+    """Nothing of the rank's own and no agent's word: the scheduler's list of ended tasks, if it has the node."""
+    if not roots:
+        return None
+    import json
+
+    for fact in scene.facts:
+        if fact.name != "task_exit" or node is None:
+            continue
+        try:
+            nodes = json.loads(fact.attribute("nodes") or "[]")
+        except ValueError:
+            continue
+        if node in nodes:
+            return CollateralKind.SCHEDULER_CANCEL, (fact,), ""
+    cancel = next((f for f in scene.facts if f.name == "scheduler_cancelled"), None)
+    return (CollateralKind.SCHEDULER_CANCEL, (cancel,), "") if cancel is not None else None
+
+
+def _paths(graph: nx.DiGraph[str], roots: Sequence[Episode]) -> dict[str, tuple[str, ...]]:
+    """Graph node -> the shortest causal path to it from an initiator, initiator first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for root in roots:
+        for target, path in nx.single_source_shortest_path(graph, root.id).items():
+            if target not in found or len(path) < len(found[target]):
+                found[target] = tuple(path)
+    return found

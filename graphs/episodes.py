@@ -1,0 +1,270 @@
+"""Episodes: what happened to one process, node or device, merged from all the lines that repeat it (formats.md R8).
+
+A traceback, its `terminate called` and the abort that follows are one episode; so are an agent's two reports of one exit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from correlator.core.model import ClockModel, Evidence
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity
+from correlator.graphs.facts import CODES, Fact, order_of
+
+MERGE_WITHIN_S = 30.0
+
+HARDWARE_KERNEL = frozenset(
+    {
+        FaultCode.GPU_OFF_BUS,
+        FaultCode.GPU_ECC_DBE,
+        FaultCode.GPU_NVLINK,
+        FaultCode.GPU_GSP_TIMEOUT,
+        FaultCode.GPU_THERMAL,
+    }
+)
+STICKY_CUDA = frozenset(
+    {
+        FaultCode.CUDA_ILLEGAL_ADDRESS,
+        FaultCode.CUDA_DEVICE_ASSERT,
+        FaultCode.CUDA_LAUNCH_FAILURE,
+        FaultCode.CUDA_MISALIGNED_ADDRESS,
+        FaultCode.CUDA_ECC_UNCORRECTABLE,
+    }
+)
+"""Errors that poison the CUDA context: every later CUDA or NCCL error of the process only repeats them (formats.md A10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Something that happened once, with all the lines that say so, the first one first."""
+
+    id: str
+    code: str
+    role: Role
+    attempt: int
+    rank: int | None
+    node: str | None
+    gpu: str | None
+    pid: int | None
+    facts: tuple[Fact, ...]
+    inferred: str = ""
+    """How it was concluded, where no line states it."""
+    specificity: float = 1.0
+    """How sure the lines are about what happened, 0..1; a warning that merely mentions a fault is low."""
+
+    @property
+    def head(self) -> Fact:
+        return self.facts[0]
+
+    @property
+    def onset_ns(self) -> int | None:
+        """Earliest aligned time, or None."""
+        times = [fact.aligned_ns for fact in self.facts if fact.aligned_ns is not None]
+        return min(times) if times else None
+
+    @property
+    def step(self) -> int | None:
+        return next((fact.step for fact in self.facts if fact.step is not None), None)
+
+    @property
+    def from_kernel(self) -> bool:
+        return self.head.file_kind is FileKind.KERNEL_LOG
+
+    @property
+    def where(self) -> str:
+        """`rank 17 on node02`, as a person would say it."""
+        if self.rank is not None:
+            return f"rank {self.rank}" + (f" on {self.node}" if self.node else "")
+        return self.node or "the run"
+
+
+def precedes(a: Episode, b: Episode, clocks: ClockModel) -> Order:
+    """Whether a began before b, beyond what the clocks leave open; the most precise pair of lines decides."""
+    return order_of(_sharpest(a), _sharpest(b), clocks)
+
+
+def _sharpest(episode: Episode) -> Fact:
+    timed = [fact for fact in episode.facts if fact.printed_ns is not None]
+    if not timed:
+        return episode.head
+    first = min(fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns or 0 for fact in timed)
+    near = [f for f in timed if (f.aligned_ns or f.printed_ns or 0) - first < 2e9]
+    return min(near, key=lambda fact: (fact.granularity_ms + fact.uncertainty_ms, fact.file, fact.line))
+
+
+def gap_s(cause: Episode, effect: Episode, clocks: ClockModel) -> tuple[float, float] | None:
+    """Interval of the true time from cause to effect in s; None where the clocks cannot say."""
+    a, b = _sharpest(cause), _sharpest(effect)
+    if a.printed_ns is None or b.printed_ns is None:
+        return None
+    gap = clocks.gap_ms(a.domain, a.printed_ns, b.domain, b.printed_ns)
+    return None if gap is None else ((gap[0] - a.granularity_ms) / 1e3, (gap[1] + b.granularity_ms) / 1e3)
+
+
+def build_episodes(facts: Iterable[Fact]) -> list[Episode]:
+    """Episodes of all faults and collateral kinds in the facts (exits and waits are built elsewhere)."""
+    groups: dict[tuple[object, ...], list[list[Fact]]] = {}
+    for fact in facts:
+        if fact.name not in CODES or fact.role is Role.CONTEXT:
+            continue
+        key = (fact.attempt, fact.rank, _owner(fact), fact.name, fact.group, fact.seq, fact.gpu)
+        runs = groups.setdefault(key, [])
+        if runs and _close(runs[-1][-1], fact):
+            runs[-1].append(fact)
+        else:
+            runs.append([fact])
+    episodes = [_episode(run) for runs in groups.values() for run in runs]
+    return [replace(e, id=f"e{i}") for i, e in enumerate(sorted(episodes, key=_place_order))]
+
+
+def _owner(fact: Fact) -> str | None:
+    """What keeps two lines without a rank apart: the node, else the file."""
+    return fact.node if fact.rank is not None or fact.node is not None else fact.file
+
+
+def _close(a: Fact, b: Fact) -> bool:
+    if a.printed_ns is None or b.printed_ns is None:
+        return a.file == b.file
+    return abs(b.printed_ns - a.printed_ns) <= MERGE_WITHIN_S * 1e9 or a.file_kind is not b.file_kind
+
+
+def _place_order(episode: Episode) -> tuple[int, str, int, int]:
+    return (episode.attempt, episode.head.file, episode.head.line, episode.head.byte_offset)
+
+
+def _episode(facts: Sequence[Fact]) -> Episode:
+    ordered = sorted(facts, key=lambda f: (f.aligned_ns if f.aligned_ns is not None else 1 << 62, f.file, f.line))
+    first = ordered[0]
+    return Episode(
+        id="",
+        code=first.name,
+        role=first.role,
+        attempt=first.attempt,
+        rank=first.rank,
+        node=next((f.node for f in ordered if f.node), None),
+        gpu=next((f.gpu for f in ordered if f.gpu), None),
+        pid=next((f.pid for f in ordered if f.pid is not None), None),
+        facts=tuple(ordered),
+        specificity=max(_specificity(f) for f in ordered),
+    )
+
+
+def _specificity(fact: Fact) -> float:
+    """A raised exception, a kernel line or a fatal text is sure; a logged warning only mentions a fault."""
+    if fact.exception_type is not None or fact.file_kind in (FileKind.KERNEL_LOG, FileKind.ERROR_FILE):
+        return 1.0
+    if fact.severity in (Severity.WARN, Severity.INFO, Severity.DEBUG, Severity.TRACE) and fact.name in tuple(
+        FaultCode
+    ):
+        return 0.3
+    return 0.9
+
+
+def evidence(fact: Fact, rule: str | None = None) -> Evidence:
+    """A fact as a citation."""
+    return Evidence(
+        file=fact.file,
+        line=fact.line,
+        byte_offset=fact.byte_offset,
+        text=fact.body,
+        time=iso(fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns),
+        rule=rule or fact.signature,
+    )
+
+
+def iso(ns: int | None) -> str | None:
+    """ISO 8601 with milliseconds, or None."""
+    if ns is None:
+        return None
+    from datetime import UTC, datetime
+
+    whole, rest = divmod(ns, 1_000_000_000)
+    try:
+        stamp = datetime.fromtimestamp(whole, tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return f"{stamp:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+
+
+# --- process ends ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """How one rank's process ended, by a launcher's word. `told` = an agent had signalled it first."""
+
+    attempt: int
+    rank: int
+    node: str | None
+    exit_code: int
+    told: bool
+    facts: tuple[Fact, ...]
+
+
+SIGNAL_FAULTS: dict[int, FaultCode] = {
+    -11: FaultCode.NATIVE_SEGFAULT,
+    -7: FaultCode.NATIVE_BUS_ERROR,
+    -4: FaultCode.ILLEGAL_INSTRUCTION,
+    -9: FaultCode.PROCESS_KILLED,
+    -6: FaultCode.NATIVE_ABORT,
+    -8: FaultCode.NATIVE_ABORT,
+}
+
+
+def normal_exit(code: int) -> int:
+    """128+n of a shell wrapper is signal n (formats.md B3)."""
+    return 128 - code if 128 < code < 160 else code
+
+
+def process_ends(facts: Sequence[Fact]) -> list[ProcessEnd]:
+    """Exit reports of single ranks, merged over the launchers that repeat them."""
+    told = {
+        (f.attempt, f.rank)
+        for f in facts
+        if f.name == Context.WORKER_SIGNALLED and f.rank is not None and f.attribute("unreliable") != "true"
+    }
+    by_rank: dict[tuple[int, int], list[Fact]] = {}
+    for fact in facts:
+        reports = fact.name in (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW)
+        reports = reports or (fact.name == Context.TASK_EXIT and fact.rank is not None)
+        if reports and fact.rank is not None and fact.exit_code is not None and fact.attribute("unreliable") != "true":
+            by_rank.setdefault((fact.attempt, fact.rank), []).append(fact)
+    ends = []
+    for (attempt, rank), reports_of_rank in sorted(by_rank.items()):
+        reports_of_rank.sort(key=lambda f: (f.name != Context.CHILD_FAILED_ROW, f.file, f.line))
+        code = normal_exit(reports_of_rank[0].exit_code or 0)
+        if code != 0:
+            node = next((f.node for f in reports_of_rank if f.node), None)
+            ends.append(ProcessEnd(attempt, rank, node, code, (attempt, rank) in told, tuple(reports_of_rank)))
+    return ends
+
+
+def exit_episodes(ends: Sequence[ProcessEnd], start: int) -> list[Episode]:
+    """Process ends as episodes: a signal that nobody sent on purpose is a fault, all others are collateral by nature."""
+    episodes = []
+    for number, end in enumerate(ends, start):
+        code: str
+        role = Role.COLLATERAL
+        if end.told or end.exit_code in (-15, -2, -1):
+            code = CollateralKind.TERMINATED_BY_LAUNCHER
+        elif end.exit_code in SIGNAL_FAULTS:
+            code, role = SIGNAL_FAULTS[end.exit_code], Role.INITIATING
+        else:
+            code, role = FaultCode.SILENT_EXIT, Role.INITIATING
+        episodes.append(
+            Episode(
+                id=f"x{number}",
+                code=code,
+                role=role,
+                attempt=end.attempt,
+                rank=end.rank,
+                node=end.node,
+                gpu=None,
+                pid=end.facts[0].pid,
+                facts=end.facts,
+                inferred=f"exit code {end.exit_code}",
+                specificity=0.8 if end.exit_code in SIGNAL_FAULTS else 0.4,
+            )
+        )
+    return episodes

@@ -1,0 +1,153 @@
+"""Rows of the event table as values that rules can reason about, and the order of two of them.
+
+Progress lines stay in the table (millions of rows); only what rules look at one by one becomes a Fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from correlator.core.files import FileReport, Skipped
+from correlator.core.model import ClockModel, Topology
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity
+
+CODES: frozenset[str] = frozenset(FaultCode) | frozenset(CollateralKind)
+_BULK = (Context.PROGRESS, Context.COLLECTIVE_ENTRY, Context.EVALUATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One event. Times are int ns; `aligned_ns` and its interval are on the reference clock (None = cannot say)."""
+
+    event_id: int
+    name: str
+    role: Role
+    signature: str
+    file: str
+    line: int
+    byte_offset: int
+    file_kind: FileKind
+    body: str
+    attempt: int = 0
+    rank: int | None = None
+    local_rank: int | None = None
+    node: str | None = None
+    domain: str | None = None
+    gpu: str | None = None
+    pid: int | None = None
+    printed_ns: int | None = None
+    aligned_ns: int | None = None
+    uncertainty_ms: float = 0.0
+    granularity_ms: float = 0.0
+    severity: Severity | None = None
+    step: int | None = None
+    group: str | None = None
+    seq: int | None = None
+    op: str | None = None
+    group_rank: int | None = None
+    exit_code: int | None = None
+    exception_type: str | None = None
+    stack: str | None = None
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    def attribute(self, name: str) -> str | None:
+        """The value of a further fact, or None."""
+        return next((value for key, value in self.attributes if key == name), None)
+
+    def number(self, name: str) -> int | None:
+        """A further fact read as an integer, or None."""
+        text = self.attribute(name)
+        try:
+            return None if text is None else int(text)
+        except ValueError:
+            return None
+
+    @property
+    def place(self) -> str:
+        """`file:line`."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Everything that the graph may look at."""
+
+    events: pl.DataFrame
+    topology: Topology
+    clocks: ClockModel
+    reports: tuple[FileReport, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+
+def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[Fact]:
+    """Rows as Facts, in file and line order; all but the bulk kinds, or just the given event names."""
+    wanted = pl.col("event_name").cast(pl.String)
+    kept = events.filter(wanted.is_in(list(names)) if names is not None else ~wanted.is_in(list(_BULK)))
+    rows = kept.select(
+        "event_id",
+        *(pl.col(name).cast(pl.String) for name in _TEXT),
+        "line_number byte_offset attempt rank local_rank process_pid step collective_seq group_rank exit_code".split(),
+        "body",
+        "exception_stacktrace",
+        pl.col("timestamp").dt.epoch("ns").alias("printed_ns"),
+        pl.col("time_aligned").dt.epoch("ns").alias("aligned_ns"),
+        "time_uncertainty_ms",
+        "time_granularity_ms",
+        "attributes",
+    )
+    return [_fact(row) for row in rows.iter_rows(named=True)]
+
+
+_TEXT = (
+    "event_name role signature log_file_path file_kind host_name clock_domain gpu severity_text process_group "
+    "collective_op exception_type"
+).split()
+
+
+def _fact(row: dict[str, object]) -> Fact:
+    get = row.get
+    severity = get("severity_text")
+    return Fact(
+        event_id=get("event_id"),  # type: ignore[arg-type]  # dtypes are held by the schema, not by the type checker
+        name=str(row["event_name"]),
+        role=Role(str(row["role"])),
+        signature=str(row["signature"]),
+        file=str(row["log_file_path"]),
+        line=get("line_number"),  # type: ignore[arg-type]
+        byte_offset=get("byte_offset"),  # type: ignore[arg-type]
+        file_kind=FileKind(str(row["file_kind"])),
+        body=get("body") or "",  # type: ignore[arg-type]
+        attempt=get("attempt") or 0,  # type: ignore[arg-type]
+        rank=get("rank"),  # type: ignore[arg-type]
+        local_rank=get("local_rank"),  # type: ignore[arg-type]
+        node=get("host_name"),  # type: ignore[arg-type]
+        domain=get("clock_domain"),  # type: ignore[arg-type]
+        gpu=get("gpu"),  # type: ignore[arg-type]
+        pid=get("process_pid"),  # type: ignore[arg-type]
+        printed_ns=get("printed_ns"),  # type: ignore[arg-type]
+        aligned_ns=get("aligned_ns"),  # type: ignore[arg-type]
+        uncertainty_ms=get("time_uncertainty_ms") or 0.0,  # type: ignore[arg-type]
+        granularity_ms=get("time_granularity_ms") or 0.0,  # type: ignore[arg-type]
+        severity=Severity(str(severity)) if severity else None,
+        step=get("step"),  # type: ignore[arg-type]
+        group=get("process_group"),  # type: ignore[arg-type]
+        seq=get("collective_seq"),  # type: ignore[arg-type]
+        op=get("collective_op"),  # type: ignore[arg-type]
+        group_rank=get("group_rank"),  # type: ignore[arg-type]
+        exit_code=get("exit_code"),  # type: ignore[arg-type]
+        exception_type=get("exception_type"),  # type: ignore[arg-type]
+        stack=get("exception_stacktrace"),  # type: ignore[arg-type]
+        attributes=tuple((a["key"], a["value"]) for a in get("attributes") or ()),  # type: ignore[attr-defined]
+    )
+
+
+def order_of(a: Fact, b: Fact, clocks: ClockModel) -> Order:
+    """Whether a came before b, beyond what file order, stamps and clocks leave open."""
+    if a.file == b.file and (a.rank == b.rank or a.printed_ns is None or b.printed_ns is None):
+        return Order.BEFORE if (a.line, a.byte_offset) < (b.line, b.byte_offset) else Order.AFTER
+    if a.printed_ns is None or b.printed_ns is None:
+        return Order.INDISTINGUISHABLE
+    return clocks.order(a.domain, a.printed_ns, a.granularity_ms, b.domain, b.printed_ns, b.granularity_ms)

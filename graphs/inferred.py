@@ -1,0 +1,205 @@
+"""Episodes that no line states: stops by agents and schedulers, silent ranks, mismatches, lost nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from correlator.core.model import Topology
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
+from correlator.graphs.episodes import Episode
+from correlator.graphs.facts import Fact
+from correlator.graphs.hubs import WaitHub
+
+EXTERNAL_REASONS = frozenset({"time_limit", "preemption", "requeue", "deadline"})
+NODE_REASONS = frozenset({"node_failure"})
+LOST_POD_STATES = frozenset({"NodeLost", "Unknown"})
+
+
+def _made(
+    code: str,
+    role: Role,
+    fact: Fact,
+    facts: Sequence[Fact],
+    inferred: str,
+    *,
+    rank: int | None = None,
+    node: str | None,
+) -> Episode:
+    return Episode(
+        id="",
+        code=code,
+        role=role,
+        attempt=fact.attempt,
+        rank=rank,
+        node=node,
+        gpu=None,
+        pid=None,
+        facts=tuple(facts),
+        inferred=inferred,
+        specificity=0.8,
+    )
+
+
+def stops(facts: Sequence[Fact]) -> list[Episode]:
+    """Node-wide stops (collateral) and orders of the scheduler (initiating where it acts on its own account)."""
+    episodes: list[Episode] = []
+    for node, found in _by_node(f for f in facts if f.name == Context.AGENT_SIGNALLED).items():
+        text = f"the agent of {node} was told to stop" if node else "the agent was told to stop"
+        episodes.append(_made(CollateralKind.SCHEDULER_CANCEL, Role.COLLATERAL, found[0], found, text, node=node))
+    for node, found in _by_node(f for f in facts if f.name == Context.WORKER_SIGNALLED).items():
+        text = f"the agent stopped its workers on {node}" if node else "the agent stopped its workers"
+        episodes.append(_made(CollateralKind.TERMINATED_BY_LAUNCHER, Role.COLLATERAL, found[0], found, text, node=node))
+    cancels = [f for f in facts if f.name == Context.SCHEDULER_CANCELLED]
+    own = [f for f in cancels if f.attribute("reason") in EXTERNAL_REASONS]
+    if own:
+        text = f"the scheduler ended the job ({own[0].attribute('reason')})".replace("_", " ")
+        episodes.append(_made(FaultCode.PREEMPTED, Role.INITIATING, own[0], own, text, node=None))
+    return episodes
+
+
+def _by_node(facts: Iterable[Fact]) -> dict[str | None, list[Fact]]:
+    groups: dict[str | None, list[Fact]] = {}
+    for fact in facts:
+        groups.setdefault(fact.node, []).append(fact)
+    return groups
+
+
+def told_from_outside(facts: Sequence[Fact], episodes: Sequence[Episode]) -> Episode | None:
+    """The job was stopped from outside: agents were signalled, and nothing of the run's own had failed before."""
+    told = [f for f in facts if f.name == Context.AGENT_SIGNALLED]
+    if not told or any(e.role is Role.INITIATING for e in episodes):
+        return None
+    first = min(told, key=lambda f: (f.aligned_ns or f.printed_ns or 0, f.file, f.line))
+    signal = first.attribute("signal") or "a signal"
+    return _made(
+        FaultCode.PREEMPTED, Role.INITIATING, first, told, f"the launcher was sent {signal} from outside", node=None
+    )
+
+
+def lost_nodes(facts: Sequence[Fact], topology: Topology) -> list[Episode]:
+    """Nodes that a scheduler or controller reports as gone."""
+    named: dict[str, list[Fact]] = {}
+    for fact in facts:
+        if fact.name == Context.POD_STATUS and fact.attribute("status") in LOST_POD_STATES:
+            node = fact.attribute("node") or fact.node
+        elif fact.name == Context.NODE_FAILURE_REPORTED:
+            node = fact.attribute("node") or fact.node
+        else:
+            continue
+        if node and (node in topology.nodes or not topology.nodes):
+            named.setdefault(node, []).append(fact)
+    text = "its files end without a word, and the controller reports it lost"
+    return [
+        _made(FaultCode.NODE_LOST, Role.INITIATING, found[0], found, text, node=node)
+        for node, found in sorted(named.items())
+    ]
+
+
+def mismatches(hubs: Sequence[WaitHub]) -> list[Episode]:
+    """One episode for each rank that brought another operation or size to a hub in which others hang."""
+    episodes = []
+    for hub in hubs:
+        calls = {call.rank: call for call in hub.calls}
+        for rank in sorted(hub.deviating):
+            call = calls[rank]
+            peers = [c for c in hub.calls if c.rank not in hub.deviating][:1]
+            other = f", its peers {peers[0].op} ({peers[0].sizes})" if peers else ""
+            text = f"in {hub.name} it runs {call.op} ({call.sizes}){other}"
+            facts = [call.fact, *(peer.fact for peer in peers)]
+            episodes.append(
+                _made(
+                    FaultCode.COLLECTIVE_MISMATCH,
+                    Role.INITIATING,
+                    call.fact,
+                    facts,
+                    text,
+                    rank=rank,
+                    node=call.fact.node,
+                )
+            )
+    return episodes
+
+
+def silent_ranks(
+    hubs: Sequence[WaitHub], facts: Sequence[Fact], topology: Topology, explained: frozenset[int], attempt: int
+) -> list[Episode]:
+    """Ranks at the end of every wait chain: missing from a hub, waiting in none, and not explained by anything.
+
+    `explained` are ranks with a fault of their own. A hub whose absentees include such a rank needs no silent one.
+    """
+    waiting = {rank for hub in hubs for rank in hub.waiters}
+    silent: dict[int, WaitHub] = {}
+    for hub in hubs:
+        if hub.deviating or (hub.missing & explained) or (hub.unknown & explained):
+            continue
+        for rank in hub.missing - waiting:
+            silent.setdefault(rank, hub)
+    suspects = _smallest(silent, hubs)
+    episodes = []
+    for rank in sorted(suspects):
+        hub = silent[rank]
+        own = [f for f in facts if f.rank == rank and f.attempt == attempt and f.name in _LAST_WORDS]
+        place = topology.place(rank)
+        waits = [hub.waiters[r] for r in sorted(hub.waiters)][:2]
+        text = f"it never entered {hub.name}, in which {len(hub.waiters)} ranks waited"
+        episodes.append(
+            Episode(
+                id="",
+                code=FaultCode.RANK_STALLED,
+                role=Role.INITIATING,
+                attempt=attempt,
+                rank=rank,
+                node=place.node if place else None,
+                gpu=place.gpu if place else None,
+                pid=place.pid if place else None,
+                facts=(*own[-2:], *waits) or tuple(waits),
+                inferred=text,
+                specificity=0.9 if _counted(own, hub) else 0.7,
+            )
+        )
+    return episodes
+
+
+_LAST_WORDS = frozenset({Context.THREAD_STACK, Context.DUMP_SIGNAL, Context.WORK_STATUS, Context.FLIGHT_RECORDER_DUMP})
+
+
+def _smallest(silent: dict[int, WaitHub], hubs: Sequence[WaitHub]) -> set[int]:
+    """Where a smaller hub has its own silent ranks, those of a larger one only follow (method.md 4.3)."""
+    if not silent:
+        return set()
+    sizes = {id(hub): len(hub.members) or len(hub.waiters) for hub in hubs}
+    smallest = min(sizes[id(hub)] for hub in silent.values())
+    return {rank for rank, hub in silent.items() if sizes[id(hub)] == smallest}
+
+
+def _counted(own: Sequence[Fact], hub: WaitHub) -> bool:
+    """True where the rank's own counters, not its mere silence, show that it stayed behind."""
+    return any(f.number("last_enqueued") is not None and (f.group in (hub.group, None)) for f in own)
+
+
+def missing_rendezvous(facts: Sequence[Fact], episodes: Sequence[Episode], topology: Topology) -> Episode | None:
+    """Agents gave up in the rendezvous: the node that should have come and left no launcher line is the one to look at."""
+    waits = [e for e in episodes if e.code == FaultCode.RENDEZVOUS_TIMEOUT]
+    if not waits:
+        return None
+    agents = {
+        f.node
+        for f in facts
+        if f.node is not None and f.file_kind is not FileKind.KERNEL_LOG and f.file_kind is not FileKind.SCHEDULER_LOG
+    }
+    absent = [node for node in topology.nodes if node not in agents]
+    if len(absent) != 1:
+        return None
+    found = [e.head for e in waits]
+    text = f"{len(found)} agents waited for it in the rendezvous; it left no launcher line"
+    return _made(FaultCode.RENDEZVOUS_TIMEOUT, Role.INITIATING, found[0], found, text, node=absent[0])
+
+
+def json_ints(text: str | None) -> tuple[int, ...]:
+    """A JSON list of integers in an attribute; anything else is empty."""
+    try:
+        values = json.loads(text or "[]")
+    except ValueError:
+        return ()
+    return tuple(v for v in values if isinstance(v, int)) if isinstance(values, list) else ()

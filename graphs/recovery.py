@@ -1,0 +1,80 @@
+"""Faults that the run survived: whatever training went on after was not what ended it (R7, peers.md step 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from correlator.core.vocabulary import Context, Role
+from correlator.graphs.episodes import Episode
+from correlator.graphs.facts import Fact
+
+STEPS_AFTER = 2
+"""Peers may still print the step in which a rank died; only a second one proves that training went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Progress of one attempt: every printed step with its place, for "did training go on after this?"."""
+
+    by_file: dict[str, list[tuple[int, int | None, int]]] = field(default_factory=dict, hash=False)
+    """File -> (line, rank, step) in line order."""
+    first_seen: tuple[tuple[int, int], ...] = ()
+    """(earliest aligned ns, step) of each step that any rank printed, by time."""
+    finished: tuple[Fact, ...] = ()
+
+    @property
+    def last_step(self) -> int | None:
+        return max((step for _, step in self.first_seen), default=None) if self.first_seen else self._last_in_files()
+
+    def _last_in_files(self) -> int | None:
+        return max((step for rows in self.by_file.values() for _, _, step in rows), default=None)
+
+
+def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int) -> Advance:
+    """The progress lines of an attempt."""
+    steps = events.filter(
+        (pl.col("event_name").cast(pl.String) == Context.PROGRESS)
+        & pl.col("step").is_not_null()
+        & (pl.col("attempt").fill_null(0) == attempt)
+    ).select(
+        pl.col("log_file_path").cast(pl.String),
+        "line_number",
+        "rank",
+        "step",
+        pl.col("time_aligned").dt.epoch("ns").alias("ns"),
+    )
+    by_file: dict[str, list[tuple[int, int | None, int]]] = {}
+    for path, line, rank, step, _ in steps.sort("log_file_path", "line_number").iter_rows():
+        by_file.setdefault(path, []).append((line, rank, step))
+    timed = steps.drop_nulls("ns").group_by("step").agg(pl.col("ns").min()).sort("ns", "step")
+    finished = tuple(f for f in facts if f.name == Context.TRAINING_FINISHED and f.attempt == attempt)
+    return Advance(by_file, tuple((int(ns), int(step)) for step, ns in timed.iter_rows()), finished)
+
+
+def recovered(episode: Episode, advance: Advance) -> bool:
+    """True where training certainly went on after the last line of the episode."""
+    if episode.inferred and not episode.facts:
+        return False
+    last = max(episode.facts, key=lambda f: (f.aligned_ns or f.printed_ns or 0, f.line))
+    if episode.role is Role.INITIATING and _same_file_progress(last, advance) >= STEPS_AFTER:
+        return True
+    if last.aligned_ns is None:
+        return False
+    end = last.aligned_ns + int((last.uncertainty_ms + last.granularity_ms) * 1e6)
+    later = {step for ns, step in advance.first_seen if ns > end}
+    earlier = {step for ns, step in advance.first_seen if ns <= end}
+    return len(later - earlier) >= STEPS_AFTER
+
+
+def _same_file_progress(fact: Fact, advance: Advance) -> int:
+    """Distinct new steps printed after the fact in its own file, by the same rank where ranks are told apart."""
+    rows = advance.by_file.get(fact.file, [])
+    before = {step for line, _, step in rows if line < fact.line}
+    top = max(before, default=-1)
+    return len({step for line, rank, step in rows if line > fact.line and step > top and _same(rank, fact.rank)})
+
+
+def _same(rank: int | None, other: int | None) -> bool:
+    return rank is None or other is None or rank == other

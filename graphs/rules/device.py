@@ -1,0 +1,69 @@
+"""E10 device fault to rank, E12 host memory, E13 storage: the node's own log explains its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from correlator.core.vocabulary import FaultCode, Role
+from correlator.graphs.episodes import HARDWARE_KERNEL, Episode, gap_s
+from correlator.graphs.scene import Edge, Rejection, Scene
+
+XID_LAG_S = 10.0
+"""The driver may log an Xid this long after the CUDA error that it caused (method.md E10)."""
+XID_REACH_S = 3600.0
+"""A GPU off the bus may leave its rank hanging until the longest watchdog; hardware codes reach this far."""
+SOFT_REACH_S = 300.0
+
+
+def device_fault(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E10: an Xid on a rank's GPU explains the errors of that rank; hardware codes also override their class."""
+    for cause in scene.initiating:
+        if not cause.from_kernel or cause.rank is None or cause.code == FaultCode.HOST_OOM_KILL:
+            continue
+        for effect in scene.by_rank.get(cause.rank, ()):
+            if effect is cause or effect.from_kernel:
+                continue
+            yield _device_edge(scene, cause, effect)
+
+
+def _device_edge(scene: Scene, cause: Episode, effect: Episode) -> Edge | Rejection:
+    reach_s = XID_REACH_S if cause.code in HARDWARE_KERNEL else SOFT_REACH_S
+    gap = gap_s(cause, effect, scene.clocks)
+    if gap is not None and (gap[1] < -XID_LAG_S or gap[0] > reach_s):
+        reason = "the kernel line came after the error" if gap[1] < -XID_LAG_S else "the kernel line is too old"
+        return Rejection(cause.id, effect.id, "E10", reason)
+    if cause.code in (FaultCode.GPU_MMU_FAULT, FaultCode.NATIVE_SEGFAULT) and effect.role is Role.INITIATING:
+        # The driver's page fault and the process' own error are one event; the process' words name it better.
+        return Edge(effect.id, cause.id, "E10", 0.97, "the driver logged the process' own fault")
+    return Edge(cause.id, effect.id, "E10", 0.97, f"{cause.code} on the rank's GPU {cause.gpu or ''}".rstrip())
+
+
+def host_memory(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E12: the kernel's OOM killer explains SIGKILL of the process, and a dead data-loader worker on that node."""
+    for cause in scene.initiating:
+        if cause.code != FaultCode.HOST_OOM_KILL:
+            continue
+        for effect in scene.by_node.get(cause.node or "", ()):
+            if effect is cause or effect.role is not Role.INITIATING:
+                continue
+            named = cause.rank is not None and cause.rank == effect.rank
+            worker = effect.code == FaultCode.DATALOADER_WORKER_DIED
+            killed = effect.code in (FaultCode.PROCESS_KILLED, FaultCode.SILENT_EXIT)
+            if named or (cause.rank is None and (worker or killed)):
+                q = 0.98 if named else 0.8
+                yield Edge(cause.id, effect.id, "E12", q, "the kernel killed it for memory")
+
+
+_STORAGE_EFFECTS = frozenset(
+    {FaultCode.CHECKPOINT_SAVE_FAILURE, FaultCode.CHECKPOINT_LOAD_FAILURE, FaultCode.STORAGE_IO, FaultCode.DATA_ERROR}
+)
+
+
+def storage(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E13: a file-system fault in a node's kernel log explains the failed reads and writes of its ranks."""
+    for cause in scene.initiating:
+        if not cause.from_kernel or cause.code not in (FaultCode.STORAGE_IO, FaultCode.DISK_FULL):
+            continue
+        for effect in scene.by_node.get(cause.node or "", ()):
+            if effect.code in _STORAGE_EFFECTS and not effect.from_kernel and scene.may_precede(cause, effect):
+                yield Edge(cause.id, effect.id, "E13", 0.9, f"{cause.code} in the kernel log of {cause.node}")

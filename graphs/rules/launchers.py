@@ -1,0 +1,69 @@
+"""E8 launcher signal, E8b across nodes, E9 launcher report, E15 scheduler: who was told to stop, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
+from correlator.graphs.episodes import Episode
+from correlator.graphs.scene import WEAK, Edge, Rejection, Scene
+
+
+def launcher_signal(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E8: a failed child makes its agent stop the other children of the node (q 0.99)."""
+    for stop in _stops(scene, CollateralKind.TERMINATED_BY_LAUNCHER):
+        for cause in scene.by_node.get(stop.node or "", ()):
+            if cause.rank is not None and cause.code != CollateralKind.TERMINATED_BY_LAUNCHER:
+                if scene.may_precede(cause, stop):
+                    yield Edge(cause.id, stop.id, "E8", 0.99, f"{cause.where} failed, so its agent stopped the node")
+                else:
+                    yield Rejection(cause.id, stop.id, "E8", "the agent had stopped the node before")
+    for stop in _stops(scene, CollateralKind.TERMINATED_BY_LAUNCHER):
+        for effect in scene.by_node.get(stop.node or "", ()):
+            if effect.rank is not None and effect.code == CollateralKind.TERMINATED_BY_LAUNCHER:
+                yield Edge(stop.id, effect.id, "E8", 0.99, f"the agent of {stop.node} stopped it")
+
+
+def across_nodes(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E8b: the first failing node brings the others down through rendezvous, srun or the controller (q 0.9)."""
+    for told in _stops(scene, CollateralKind.SCHEDULER_CANCEL):
+        for cause in scene.initiating:
+            if cause.code in WEAK and cause.specificity < 0.5:
+                continue
+            if cause.node != told.node or cause.rank is None:
+                if scene.may_precede(cause, told):
+                    yield Edge(cause.id, told.id, "E8b", 0.9, f"{cause.where} failed, so the job was taken down")
+                else:
+                    yield Rejection(cause.id, told.id, "E8b", "the job was being taken down before")
+
+
+def scheduler(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E15: time limit, preemption or cancel explains every stop that did not come before it (q 0.98)."""
+    for cause in scene.initiating:
+        if cause.code != FaultCode.PREEMPTED:
+            continue
+        for effect in scene.episodes:
+            stopped = effect.code in (CollateralKind.SCHEDULER_CANCEL, CollateralKind.TERMINATED_BY_LAUNCHER)
+            ended = effect.role is Role.INITIATING and effect.code in WEAK
+            lost = effect.role is Role.COLLATERAL and effect.code != CollateralKind.COLLECTIVE_TIMEOUT
+            if effect is cause or not (stopped or ended or lost):
+                continue
+            if scene.order(cause, effect) is Order.AFTER and not stopped:
+                yield Rejection(cause.id, effect.id, "E15", "it happened before the stop was ordered")
+            else:
+                yield Edge(cause.id, effect.id, "E15", 0.98, "the scheduler stopped the job")
+
+
+def launcher_report(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E9: a launcher's report of a rank is explained by that rank; it never explains anything itself (q 0.99)."""
+    for effect in scene.episodes:
+        if effect.code != CollateralKind.LAUNCHER_REPORT or effect.rank is None:
+            continue
+        for cause in scene.by_rank.get(effect.rank, ()):
+            if cause.role is Role.INITIATING:
+                yield Edge(cause.id, effect.id, "E9", 0.99, f"reports the end of rank {effect.rank}")
+
+
+def _stops(scene: Scene, code: CollateralKind) -> list[Episode]:
+    """Node-wide stops: an agent that signalled its children, or was signalled itself."""
+    return [e for e in scene.episodes if e.code == code and e.rank is None and e.node is not None]

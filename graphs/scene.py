@@ -1,0 +1,119 @@
+"""All that the rules may look at for one attempt of a run, with its indexes; and what a rule answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from correlator.core.model import ClockModel, Topology
+from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
+from correlator.graphs.episodes import Episode, ProcessEnd, precedes
+from correlator.graphs.facts import Fact
+from correlator.graphs.hubs import WaitHub
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`cause` explains `effect`, by `rule`, with probability `q`; ids of episodes or hubs."""
+
+    cause: str
+    effect: str
+    rule: str
+    q: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An edge that a rule looked for and refused, and why."""
+
+    cause: str
+    effect: str
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One attempt: episodes, hubs, process ends and the facts behind them."""
+
+    attempt: int
+    episodes: tuple[Episode, ...]
+    hubs: tuple[WaitHub, ...]
+    ends: tuple[ProcessEnd, ...]
+    facts: tuple[Fact, ...]
+    topology: Topology
+    clocks: ClockModel
+    stalled: dict[int, frozenset[int]] = field(default_factory=dict)
+    """Silent rank -> indexes of the hubs that it holds up."""
+
+    @cached_property
+    def by_rank(self) -> dict[int, tuple[Episode, ...]]:
+        """Episodes of each rank, in order of onset (unknown times by line)."""
+        groups: dict[int, list[Episode]] = {}
+        for episode in self.episodes:
+            if episode.rank is not None:
+                groups.setdefault(episode.rank, []).append(episode)
+        return {rank: tuple(sorted(found, key=_onset_key)) for rank, found in groups.items()}
+
+    @cached_property
+    def initiating(self) -> tuple[Episode, ...]:
+        """Episodes that may start a failure."""
+        return tuple(e for e in self.episodes if e.role is Role.INITIATING)
+
+    @cached_property
+    def by_node(self) -> dict[str, tuple[Episode, ...]]:
+        """Episodes of each node, in the order given."""
+        groups: dict[str, list[Episode]] = {}
+        for episode in self.episodes:
+            if episode.node is not None:
+                groups.setdefault(episode.node, []).append(episode)
+        return {node: tuple(found) for node, found in groups.items()}
+
+    def ranks_of(self, node: str) -> frozenset[int]:
+        """Ranks placed on a node."""
+        return frozenset(place.rank for place in self.topology.ranks if place.node == node)
+
+    def order(self, a: Episode, b: Episode) -> Order:
+        """Whether a began before b."""
+        return precedes(a, b, self.clocks)
+
+    def may_precede(self, cause: Episode, effect: Episode) -> bool:
+        """False only where the cause certainly came after the effect."""
+        return self.order(cause, effect) is not Order.AFTER
+
+    def hub_id(self, index: int) -> str:
+        """The graph node of a hub."""
+        return f"h{index}"
+
+
+def _onset_key(episode: Episode) -> tuple[int, str, int]:
+    onset = episode.onset_ns
+    return (onset if onset is not None else 1 << 62, episode.head.file, episode.head.line)
+
+
+Rule = Callable[[Scene], Iterable[Edge | Rejection]]
+
+WEAK: frozenset[str] = frozenset(
+    {
+        FaultCode.SILENT_EXIT,
+        FaultCode.NATIVE_ABORT,
+        FaultCode.NCCL_INTERNAL_ERROR,
+        FaultCode.RENDEZVOUS_TIMEOUT,
+        FaultCode.NCCL_INIT_FAILURE,
+        FaultCode.PROCESS_KILLED,
+    }
+)
+"""Faults that a lost peer can also produce: a stronger fault elsewhere that does not come later explains them."""
+
+TERMINAL_KINDS: frozenset[str] = frozenset(
+    {
+        CollateralKind.COLLECTIVE_TIMEOUT,
+        CollateralKind.REMOTE_PEER_LOST,
+        CollateralKind.STORE_LOST,
+        CollateralKind.HEARTBEAT_EXIT,
+        CollateralKind.TERMINATED_BY_LAUNCHER,
+        CollateralKind.SCHEDULER_CANCEL,
+    }
+)

@@ -1,0 +1,226 @@
+"""From a run's facts to its verdict: which attempt to judge, who started it, who was dragged in, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from correlator.core.model import Checkpoint, Collateral, Hypothesis, Initiator, Verdict
+from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, Context, FaultCode, Phase, Role, VerdictStatus
+from correlator.graphs import wording
+from correlator.graphs.build import AttemptGraph, build_attempt
+from correlator.graphs.checkpoints import checkpoint_of
+from correlator.graphs.collateral import collateral_of
+from correlator.graphs.confidence import FLOOR, Confidence, confidence_of
+from correlator.graphs.episodes import Episode, evidence, iso
+from correlator.graphs.facts import Fact, RunFacts, facts_of
+from correlator.graphs.missing import missing_evidence
+from correlator.graphs.recovery import Advance
+from correlator.graphs.roots import Roots, find_roots
+from correlator.graphs.scene import WEAK
+
+EVIDENCE_LINES = 8
+RIVALS = 5
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the graph says about a run; the pipeline turns it into a Diagnosis."""
+
+    verdict: Verdict
+    hypotheses: tuple[Hypothesis, ...]
+    collateral: tuple[Collateral, ...]
+    checkpoint: Checkpoint
+    missing_evidence: tuple[str, ...]
+    attempt: AttemptGraph
+    roots: tuple[Episode, ...]
+
+
+def judge(run: RunFacts) -> Findings:
+    """The verdict on the last attempt; on an earlier one where the last fails only in its wake."""
+    facts = facts_of(run.events)
+    attempts = sorted({fact.attempt for fact in facts}) or [0]
+    judged = [(graph, find_roots(graph)) for graph in (build_attempt(run, facts, number) for number in attempts[-8:])]
+    graph, roots = _telling(judged)
+    collateral = collateral_of(graph, roots.chosen) if roots.chosen else _victims(graph)
+    checkpoint = checkpoint_of(facts, _furthest(judged), roots.chosen)
+    if not _failed(graph, roots, run):
+        verdict = Verdict(VerdictStatus.NO_FAILURE, 0.9, _healthy(graph))
+        return Findings(verdict, (), (), checkpoint, (), graph, ())
+    missing = missing_evidence(graph, roots.chosen, run.reports)
+    confidence = confidence_of(graph, roots) if roots.chosen else Confidence(0.0, (), ())
+    if not roots.chosen or confidence.value < FLOOR:
+        verdict = Verdict(VerdictStatus.UNDETERMINED, 0.5, wording.undetermined(missing, _why_open(graph)))
+        return Findings(
+            verdict, _hypotheses(roots, confidence), tuple(collateral), checkpoint, tuple(missing), graph, ()
+        )
+    return Findings(
+        verdict=_verdict(graph, roots, confidence, collateral),
+        hypotheses=_hypotheses(roots, confidence),
+        collateral=tuple(collateral),
+        checkpoint=checkpoint,
+        missing_evidence=tuple(missing),
+        attempt=graph,
+        roots=roots.chosen,
+    )
+
+
+def _telling(judged: Sequence[tuple[AttemptGraph, Roots]]) -> tuple[AttemptGraph, Roots]:
+    """The last attempt, unless all it shows is trouble in coming up again while an earlier one shows a fault."""
+    last = judged[-1]
+    if last[1].chosen and any(root.code not in WEAK for root in last[1].chosen):
+        return last
+    got_going = last[0].advance.last_step is not None
+    for graph, roots in reversed(judged[:-1]):
+        if not got_going and roots.chosen and any(root.code not in WEAK for root in roots.chosen):
+            return graph, roots
+    return last
+
+
+def _furthest(judged: Sequence[tuple[AttemptGraph, Roots]]) -> Advance:
+    return max((graph.advance for graph, _ in judged), key=lambda advance: advance.last_step or -1)
+
+
+def _failed(graph: AttemptGraph, roots: Roots, run: RunFacts) -> bool:
+    """A run failed where somebody ended badly or was stopped, not where errors were printed and survived."""
+    if roots.chosen and any(root.code != FaultCode.SILENT_EXIT or root.facts for root in roots.chosen):
+        finished = _finished(graph, run)
+        return not (finished and all(root.specificity < 1.0 and not root.inferred for root in roots.chosen))
+    ended = any(e.role is Role.COLLATERAL and e.specificity >= 0.5 for e in graph.scene.episodes)
+    ended = ended or bool(graph.scene.ends) or bool(graph.scene.hubs) or _bad_exit(graph.scene.facts)
+    return ended and not _finished(graph, run)
+
+
+def _bad_exit(facts: Sequence[Fact]) -> bool:
+    return any(f.name == Context.TASK_EXIT and (f.exit_code or 0) != 0 for f in facts)
+
+
+def _finished(graph: AttemptGraph, run: RunFacts) -> bool:
+    return bool(graph.advance.finished)
+
+
+def _healthy(graph: AttemptGraph) -> str:
+    step = graph.advance.last_step
+    end = "Training finished" if graph.advance.finished else "Nothing in these files shows a failure"
+    where = f" at step {step}" if step is not None else ""
+    survived = [e for e in graph.survived if e.role is Role.INITIATING]
+    noise = f" {len(survived)} errors were printed and survived." if survived else ""
+    return f"{end}{where}.{noise}"
+
+
+def _victims(graph: AttemptGraph) -> list[Collateral]:
+    return collateral_of(graph, ())
+
+
+def _why_open(graph: AttemptGraph) -> str:
+    scene = graph.scene
+    unknown = {rank for hub in scene.hubs for rank in hub.unknown}
+    if unknown:
+        return "every rank that left a log only waited for ranks that left none"
+    if scene.hubs:
+        return "all ranks waited in the same collective and none of them is missing from it"
+    if any(e.code == CollateralKind.REMOTE_PEER_LOST for e in scene.episodes):
+        return "every rank here only lost its peers"
+    return "no line states a fault that others would follow from"
+
+
+def _verdict(graph: AttemptGraph, roots: Roots, confidence: Confidence, collateral: Sequence[Collateral]) -> Verdict:
+    tied = roots.tied
+    summary = (wording.tied if tied else wording.identified)(roots.chosen, collateral)
+    return Verdict(
+        status=VerdictStatus.TIED if tied else VerdictStatus.IDENTIFIED,
+        confidence=confidence.value,
+        summary=summary,
+        initiators=tuple(_initiator(graph, roots, root) for root in roots.chosen),
+    )
+
+
+def _initiator(graph: AttemptGraph, roots: Roots, root: Episode) -> Initiator:
+    fault = FaultCode(root.code)
+    place = graph.scene.topology.place(root.rank) if root.rank is not None else None
+    cited = [*root.facts, *(fact for e in roots.supporting[root.id] for fact in e.facts)]
+    unique = list({fact.event_id: fact for fact in cited}.values())
+    phase, step = _phase(graph, root)
+    return Initiator(
+        rank=root.rank,
+        local_rank=place.local_rank if place else None,
+        node=root.node or (place.node if place else None),
+        gpu=root.gpu or (place.gpu if place else None),
+        pid=root.pid if root.pid is not None else (place.pid if place else None),
+        fault=fault,
+        fault_class=FAULT_CLASS[fault],
+        time=iso(root.onset_ns if root.onset_ns is not None else root.head.printed_ns),
+        time_uncertainty_ms=round(root.head.uncertainty_ms, 1) if root.head.printed_ns is not None else None,
+        phase=phase,
+        step=step,
+        evidence=tuple(evidence(fact) for fact in unique[:EVIDENCE_LINES]),
+    )
+
+
+_PHASES: dict[str, Phase] = {
+    Context.CHECKPOINT_SAVE_STARTED: Phase.CHECKPOINT_SAVE,
+    Context.CHECKPOINT_SAVED: Phase.STEP,
+    Context.CHECKPOINT_LOAD_STARTED: Phase.CHECKPOINT_LOAD,
+    Context.CHECKPOINT_LOADED: Phase.INIT,
+    Context.EVALUATION: Phase.EVALUATION,
+    Context.TRAINING_FINISHED: Phase.TEARDOWN,
+}
+
+
+def _phase(graph: AttemptGraph, root: Episode) -> tuple[Phase | None, int | None]:
+    """Phase and step at the onset: the last sign of either, by aligned time, of any rank."""
+    if root.code in (FaultCode.CHECKPOINT_SAVE_FAILURE,):
+        phase: Phase | None = Phase.CHECKPOINT_SAVE
+    elif root.code == FaultCode.CHECKPOINT_LOAD_FAILURE:
+        phase = Phase.CHECKPOINT_LOAD
+    else:
+        phase = None
+    onset = root.onset_ns
+    last_step = graph.advance.last_step
+    step = root.step if root.step is not None else last_step
+    if phase is not None:
+        return phase, step
+    if last_step is None:
+        return Phase.INIT, None
+    if onset is None:
+        return Phase.STEP, step
+    signs = [f for f in graph.scene.facts if f.name in _PHASES and f.aligned_ns is not None and f.aligned_ns <= onset]
+    last = max(signs, key=lambda f: f.aligned_ns or 0, default=None)
+    stepped = max((ns for ns, _ in graph.advance.first_seen if ns <= onset), default=0)
+    if last is not None and (last.aligned_ns or 0) > stepped:
+        return _PHASES[last.name], step
+    return Phase.STEP, step
+
+
+def _hypotheses(roots: Roots, confidence: Confidence) -> tuple[Hypothesis, ...]:
+    """The verdict first, then what was ruled out, with the reason as what speaks against it."""
+    found = []
+    if roots.chosen:
+        found.append(
+            Hypothesis(
+                initiators=tuple(root.where for root in roots.chosen),
+                fault=FaultCode(roots.chosen[0].code),
+                probability=confidence.value,
+                supports=(*_reasons(roots), *confidence.supports),
+                contradicts=confidence.contradicts,
+            )
+        )
+    chosen = {root.rank for root in roots.chosen if root.rank is not None}
+    others = [r for r in roots.ruled_out if r.episode.rank is None or r.episode.rank not in chosen]
+    left = max(0.0, 1.0 - confidence.value) if roots.chosen else 0.5
+    rivals = others[:RIVALS]
+    for number, ruled in enumerate(rivals):
+        found.append(
+            Hypothesis(
+                initiators=(ruled.episode.where,),
+                fault=FaultCode(ruled.episode.code),
+                probability=round(left / (2 ** (number + 1)), 3),
+                supports=(f"{ruled.episode.head.place}: {ruled.episode.head.body[:200]}",),
+                contradicts=(ruled.reason,),
+            )
+        )
+    return tuple(found)
+
+
+def _reasons(roots: Roots) -> tuple[str, ...]:
+    return tuple(root.inferred for root in roots.chosen if root.inferred)[:3]

@@ -1,0 +1,112 @@
+"""The sentences of a verdict: one or two, as a person would say them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from correlator.core.model import Collateral
+from correlator.core.ranges import fold_numbers
+from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, FaultCode
+from correlator.graphs.episodes import Episode, iso
+
+PLAIN: dict[FaultCode, str] = {
+    FaultCode.CUDA_OOM: "ran out of GPU memory",
+    FaultCode.CUDA_ILLEGAL_ADDRESS: "made an illegal GPU memory access",
+    FaultCode.CUDA_DEVICE_ASSERT: "hit a device-side assert",
+    FaultCode.CUDA_LAUNCH_FAILURE: "had an unspecified GPU launch failure",
+    FaultCode.CUDA_MISALIGNED_ADDRESS: "made a misaligned GPU memory access",
+    FaultCode.CUDA_ECC_UNCORRECTABLE: "met an uncorrectable GPU memory error (ECC)",
+    FaultCode.NATIVE_SEGFAULT: "crashed with a segmentation fault",
+    FaultCode.NATIVE_ABORT: "aborted in native code",
+    FaultCode.NATIVE_BUS_ERROR: "crashed with a bus error",
+    FaultCode.GPU_OFF_BUS: "lost its GPU (fallen off the bus)",
+    FaultCode.GPU_ECC_DBE: "met an uncorrectable GPU memory error (ECC)",
+    FaultCode.GPU_NVLINK: "had a fatal NVLink error",
+    FaultCode.GPU_GSP_TIMEOUT: "lost its GPU's system processor (GSP)",
+    FaultCode.NODE_LOST: "was lost",
+    FaultCode.HOST_OOM_KILL: "was killed by the kernel for host memory",
+    FaultCode.PROCESS_KILLED: "was killed (SIGKILL) by an unknown sender",
+    FaultCode.PREEMPTED: "was stopped from outside",
+    FaultCode.DISK_FULL: "could not write: the disk is full",
+    FaultCode.STORAGE_IO: "failed on storage",
+    FaultCode.SHM_EXHAUSTED: "ran out of shared memory (/dev/shm)",
+    FaultCode.DATALOADER_WORKER_DIED: "lost a data-loader worker",
+    FaultCode.COLLECTIVE_MISMATCH: "called another collective than its peers",
+    FaultCode.RANK_STALLED: "never came to a collective in which its peers waited",
+    FaultCode.NETWORK_FAULT: "had a network link fail",
+    FaultCode.NCCL_INIT_FAILURE: "could not set up NCCL",
+    FaultCode.RENDEZVOUS_TIMEOUT: "did not come to the rendezvous",
+    FaultCode.IMPORT_ERROR: "could not import a module",
+    FaultCode.ASSERTION_FAILURE: "failed an assertion",
+    FaultCode.NAN_LOSS: "stopped on a loss that is not a number",
+    FaultCode.CHECKPOINT_SAVE_FAILURE: "failed to save a checkpoint",
+    FaultCode.CHECKPOINT_LOAD_FAILURE: "failed to load a checkpoint",
+    FaultCode.DATA_ERROR: "failed on its input data",
+    FaultCode.CONFIG_ERROR: "was configured wrongly",
+    FaultCode.SILENT_EXIT: "left with a non-zero exit code and no word",
+}
+"""What a fault did, as the end of a sentence that begins with who. Others are said by their code."""
+
+_KIND_PLAIN: dict[str, str] = {
+    CollateralKind.COLLECTIVE_TIMEOUT: "waited for it until their watchdogs fired",
+    CollateralKind.REMOTE_PEER_LOST: "lost the connection to a peer",
+    CollateralKind.STORE_LOST: "lost the store",
+    CollateralKind.TERMINATED_BY_LAUNCHER: "were stopped by their launcher",
+    CollateralKind.SCHEDULER_CANCEL: "were cancelled with the job",
+    CollateralKind.SECONDARY_ABORT: "aborted in its wake",
+    CollateralKind.HEARTBEAT_EXIT: "were ended by their heartbeat monitor",
+    CollateralKind.CONTEXT_POISONED: "failed on a poisoned CUDA context",
+    CollateralKind.SILENT_EXIT: "vanished with it",
+    CollateralKind.ACTOR_DIED: "died as actors",
+}
+
+
+def said(code: str) -> str:
+    """What a fault did, in words."""
+    fault = FaultCode(code)
+    return PLAIN.get(fault, f"failed with {fault.value.replace('_', ' ')} ({FAULT_CLASS[fault].value})")
+
+
+def who(roots: Sequence[Episode]) -> str:
+    """`rank 17 on node02`, `ranks 32-39 on node04`, `node05`, `the job`."""
+    ranks = [root.rank for root in roots if root.rank is not None]
+    nodes = list(dict.fromkeys(root.node for root in roots if root.node))
+    if not ranks:
+        return " and ".join(nodes) or "the job"
+    if len(ranks) == 1 or len(nodes) <= 1:
+        name = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {fold_numbers(ranks)}"
+        return name + (f" on {nodes[0]}" if nodes else "")
+    return " and ".join(root.where for root in roots)
+
+
+def identified(roots: Sequence[Episode], collateral: Sequence[Collateral]) -> str:
+    """The verdict on one initiator, or on several that are one fault."""
+    root = roots[0]
+    when = iso(root.onset_ns)
+    step = f" in step {root.step}" if root.step is not None else ""
+    subject = who(roots)
+    first = f"{subject[0].upper()}{subject[1:]} {said(root.code)}{step}" + (f" at {when}" if when else "") + "."
+    return f"{first} {_rest(collateral)}".rstrip()
+
+
+def tied(roots: Sequence[Episode], collateral: Sequence[Collateral]) -> str:
+    """The verdict on several independent faults that no clock can order."""
+    if len({root.code for root in roots}) == 1:
+        return f"{identified(roots, collateral)} Nothing orders them: treat them as one cause."
+    parts = "; ".join(f"{root.where} {said(root.code)}" for root in roots)
+    return f"Several began independently: {parts}. No clock here can order them. {_rest(collateral)}".rstrip()
+
+
+def undetermined(missing: Sequence[str], reason: str) -> str:
+    """Why nobody is named, and what to get."""
+    ask = f" Get {missing[0]}." if missing else ""
+    return f"These files cannot tell who started it: {reason}.{ask}"
+
+
+def _rest(collateral: Sequence[Collateral]) -> str:
+    counts = Counter(entry.kind for entry in collateral if entry.rank is not None)
+    if not counts:
+        return ""
+    parts = [f"{number} {_KIND_PLAIN.get(kind, kind.replace('_', ' '))}" for kind, number in counts.most_common(3)]
+    return "Of the other ranks " + ", ".join(parts) + "."

@@ -1,0 +1,97 @@
+"""The many-line reports of torchrun: ChildFailedError, the rendezvous result, event JSON, spawn (formats.md B2, B3, B7, G1).
+
+ChildFailedError lists only what the agent of one node saw; its "root cause" is the first failure *observed* there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from correlator.core.event import Event
+from correlator.core.vocabulary import Context
+from correlator.parsers.base import Anchor, Dialect, Hit, LinePattern
+from correlator.parsers.dialects.child_failed import child_rows
+from correlator.parsers.dialects.scalars import int32, int64, numbers, signal_name
+from correlator.parsers.dialects.support import json_list, with_attributes
+
+_I = "I1130 01:02:03.123000 12345 "
+_FIELD = re.compile(r"[ \t]*(\w+)=([^\n]*)$")
+_JSON_LIMIT = 1 << 20
+
+
+def _rendezvous(hit: Hit) -> Iterable[Event]:
+    """`  restart_count=1`, `  global_ranks=[8, 9]`, ... : the map from local to global ranks of one agent."""
+    lines = hit.record.messages if hit.record else ()
+    found = {match[1]: match[2].strip() for match in map(_FIELD.match, lines) if match}
+    sizes = numbers(found.get("global_world_sizes", ""))
+    event = hit.make(
+        node_rank=int32(found.get("group_rank")),
+        attempt=int32(found.get("restart_count")),
+        world_size=int32(str(sizes[0])) if sizes else None,
+        attributes=(),
+    )
+    yield with_attributes(
+        event,
+        global_ranks=json_list(numbers(found["global_ranks"])) if "global_ranks" in found else None,
+        local_ranks=json_list(numbers(found["local_ranks"])) if "local_ranks" in found else None,
+        master_addr=found.get("master_addr"),
+        master_port=found.get("master_port"),
+        group_world_size=found.get("group_world_size"),
+    )
+
+
+def _mapping(text: object) -> Mapping[str, Any]:
+    """A JSON object in a string, or nothing."""
+    if isinstance(text, dict):
+        return text
+    if not isinstance(text, str) or len(text) > _JSON_LIMIT:
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> int | None:
+    """A JSON number, digits, or the only number of a list."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return int32(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def _worker_event(hit: Hit) -> Iterable[Event]:
+    """Event JSON of the agent about one worker: it places the rank, and says if it failed. Its timestamp is always 0."""
+    whole = _mapping(hit.line.message[hit.match.start() :].strip())
+    facts = _mapping(whole.get("metadata"))
+    inner = _mapping(facts.get("metadata"))
+    state = hit.match["state"]
+    place = {
+        "rank": _number(facts.get("global_rank")),
+        "local_rank": _number(inner.get("local_rank")),
+        "node_rank": _number(facts.get("group_rank")),
+        "process_pid": _number(facts.get("worker_id")),
+        "attempt": _number(facts.get("agent_restarts")),
+        "attributes": (),
+    }
+    host = facts.get("hostname")
+    if isinstance(host, str) and host:
+        place["host_name"] = host
+    yield with_attributes(hit.make(**place), state=state)
+    if state == "FAILED":
+        failed = hit.make(event_name=Context.WORKER_FAILED, signature="elastic.event_worker_failed", **place)
+        yield with_attributes(failed, state=state)
+
+
+def _spawn_exit(hit: Hit) -> Iterable[Event]:
+    """torch.multiprocessing.spawn numbers its processes from 0: the local rank in scripts that use it."""
+    code = hit.match["code"]
+    name = signal_name(hit.match["signal"] or "")
+    number = getattr(signal_module, name, None) if not code else None
+    exit_code = int64(code) if code else -int(number) if number is not None else None
+    yield hit.make(exit_code=exit_code, attributes=())
+
+
