@@ -89,7 +89,7 @@ def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[F
     rows = kept.select(
         "event_id",
         *(pl.col(name).cast(pl.String) for name in _TEXT),
-        "line_number byte_offset attempt rank local_rank process_pid step collective_seq group_rank exit_code".split(),
+        *"line_number byte_offset attempt rank local_rank process_pid step collective_seq group_rank exit_code".split(),
         "body",
         "exception_stacktrace",
         pl.col("timestamp").dt.epoch("ns").alias("printed_ns"),

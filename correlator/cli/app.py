@@ -27,6 +27,7 @@ app = typer.Typer(
     help="Name the rank that started a distributed training failure, from the logs that the run left behind.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: half the time, no frames
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit. The only place that catches: everything below raises."""
     _tolerate_any_encoding(sys.stdout, sys.stderr)
     try:
-        app(args=None if arguments is None else list(arguments))
+        app(args=None if arguments is None else list(arguments), prog_name="correlator")
         sys.stdout.flush()
     except BrokenPipeError:
         _leave_quietly()

@@ -15,7 +15,7 @@ from correlator.core.vocabulary import VerdictStatus
 from correlator.reports import ReportFormat, render
 
 Format = Annotated[
-    ReportFormat | None, typer.Option("--format", "-f", help="How to show it.", show_default=ReportFormat.TEXT.value)
+    ReportFormat | None, typer.Option("--format", "-f", help="How to show it (default: text).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")]
@@ -40,7 +40,7 @@ def diagnose(
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
 ) -> None:
-    """Say who started the failure of a run, what it was, since when, how sure that is, and what to do.
+    """Say who started the failure, what it was, and what to do.
 
     For example: correlator diagnose /path/to/run --exit-code
     """

@@ -22,7 +22,7 @@ CatalogueFiles = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Processes that read files.", show_default="as many as there are cores"),
+    typer.Option(min=1, metavar="N", help="Processes that read files (default: one a core)."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")]

@@ -8,7 +8,7 @@ import typer
 
 
 def schema() -> None:
-    """Print the JSON schema that `correlator diagnose --json` keeps to."""
+    """Print the JSON schema of `correlator diagnose --json`."""
     from correlator.reports.json import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))

@@ -23,9 +23,9 @@ def timeline(
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
 ) -> None:
-    """Write the events of all ranks on one corrected clock as a Parquet file, for polars, pandas or DuckDB.
+    """Write the events of all ranks, on one clock, as Parquet.
 
-    Unlike the reports it holds the lines as they were printed: credentials in them are not masked.
+    For polars, pandas and DuckDB. Unlike the reports it holds the lines as they were printed: credentials in them are not masked.
     `correlator diagnose FILE.parquet` gives the same verdict again without reading the logs.
     """
     check_output(output, force=force)

@@ -76,10 +76,12 @@ def with_attempts(frame: pl.DataFrame, writers: Sequence[Writer]) -> tuple[pl.Da
     lone = {w.path for w in writers if w.kind is FileKind.RANK_LOG and not w.shared}
     cuts = list(_marked(frame, hinted, lone))
     marked = {cut.path for cut in cuts}
-    cuts += _introduced_again(frame.filter(pl.col("path").is_in(sorted(lone - marked - hinted.keys()))))
+    cuts += _introduced_again(frame.filter(among("path", lone - marked - hinted.keys())))
     if not cuts and not hinted:
         return frame.with_columns(pl.lit(0, pl.Int32).alias("attempt")), 1
-    paths = pl.DataFrame({"path": list(hinted), "_hint": list(hinted.values())}, schema={"path": pl.String, "_hint": pl.Int32})
+    paths = pl.DataFrame(
+        {"path": list(hinted), "_hint": list(hinted.values())}, schema={"path": pl.String, "_hint": pl.Int32}
+    )
     frame = _by_offset(frame.join(paths, on="path", how="left", maintain_order="left"), cuts)
     frame = frame.with_columns(pl.coalesce("_hint", "_cut").alias("attempt")).drop("_hint", "_cut")
     last = _highest(frame, cuts)
@@ -89,9 +91,9 @@ def with_attempts(frame: pl.DataFrame, writers: Sequence[Writer]) -> tuple[pl.Da
 
 def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str]) -> Iterator[_Cut]:
     wanted = sorted(_MARKS | _ENDS_RUN | _ENDS_AGENT)
-    rows = frame.filter(
-        (pl.col("event").is_in(wanted) | pl.col("attempt").is_not_null()) & ~pl.col("path").is_in(sorted(hinted))
-    ).sort("path", "offset")
+    rows = frame.filter((among("event", wanted) | pl.col("attempt").is_not_null()) & ~among("path", hinted)).sort(
+        "path", "offset"
+    )
     streams: dict[tuple[str, int | None], _Stream] = {}
     columns = ("path", "task", "kind", "event", "attempt", "pid", "offset", "time", "explicit")
     for path, task, kind, event, attempt, pid, offset, time, explicit in rows.select(columns).iter_rows():
@@ -104,13 +106,15 @@ def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str]) -> Iter
 
 def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
     """Rank files in which the rank introduces itself again, with another pid, after it had failed."""
-    identity = pl.col("event") == Context.RANK_IDENTITY
-    failure = pl.col("role") != Role.CONTEXT
+    identity = is_event(Context.RANK_IDENTITY)
+    failure = pl.col("role") != pl.lit(str(Role.CONTEXT))
     rows = frame.filter(identity | failure)
     repeated = rows.filter(identity).group_by("path").len().filter(pl.col("len") > 1)["path"]
     rows = rows.filter(pl.col("path").is_in(repeated.to_list())).sort("path", "offset")
     state: dict[str, tuple[int, int | None, bool]] = {}
-    for path, task, event, pid, offset, time in rows.select("path", "task", "event", "pid", "offset", "time").iter_rows():
+    for path, task, event, pid, offset, time in rows.select(
+        "path", "task", "event", "pid", "offset", "time"
+    ).iter_rows():
         attempt, last_pid, failed = state.get(path, (-1, None, False))
         if event != Context.RANK_IDENTITY:
             state[path] = (attempt, last_pid, attempt >= 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -62,7 +63,18 @@ _RENAMED = {
     "line_number": "line",
     "byte_offset": "offset",
 }
-_KEPT = ("role", "signature", "process_group", "rank", "local_rank", "node_rank", "attempt", "gpu", "group_rank", "attributes")
+_KEPT = (
+    "role",
+    "signature",
+    "process_group",
+    "rank",
+    "local_rank",
+    "node_rank",
+    "attempt",
+    "gpu",
+    "group_rank",
+    "attributes",
+)
 
 
 def working(events: pl.DataFrame) -> pl.DataFrame:
@@ -108,3 +120,13 @@ def _json_list(text: str | None) -> list[object]:
 def place(path: str, line: int | None) -> str:
     """`file:line`, as conflicts cite it."""
     return f"{path}:{line}" if line else path
+
+
+def among(column: str, values: Iterable[str]) -> pl.Expr:
+    """Whether a text column holds one of these values; members of a StrEnum count as their text."""
+    return pl.col(column).is_in(pl.Series(sorted(str(value) for value in values), dtype=pl.String).implode())
+
+
+def is_event(name: str) -> pl.Expr:
+    """Whether a row is this kind of event."""
+    return pl.col("event") == pl.lit(str(name))

@@ -30,7 +30,9 @@ class Gpus:
 def gpus(votes: Votes, seating: Seating) -> Gpus:
     """Decides the GPU of each rank of one attempt."""
     said = {rank: gpu for rank, gpu in votes.gpu_of.winners().items()}
-    known = {(seating.node_of[rank], seating.local_of[rank]): gpu for rank, gpu in said.items() if _seated(seating, rank)}
+    known = {
+        (seating.node_of[rank], seating.local_of[rank]): gpu for rank, gpu in said.items() if _seated(seating, rank)
+    }
     guessed: dict[int, str] = {}
     for node in sorted({node for node, _ in seating.rank_at}):
         locals_of = {local: rank for (where, local), rank in seating.rank_at.items() if where == node}

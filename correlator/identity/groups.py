@@ -29,7 +29,7 @@ def process_groups(frame: pl.DataFrame, world: int | None) -> tuple[tuple[Proces
 
 def _configured(frame: pl.DataFrame) -> tuple[dict[str, ProcessGroup], tuple[Conflict, ...]]:
     rows = (
-        frame.filter((pl.col("event") == Context.PROCESS_GROUP) & pl.col("process_group").is_not_null())
+        frame.filter(is_event(Context.PROCESS_GROUP) & pl.col("process_group").is_not_null())
         .select("process_group", "path", "line", attribute("members"), attribute("description"))
         .filter(pl.col("members").is_not_null())
         .group_by("process_group", "members")
@@ -57,7 +57,7 @@ def _configured(frame: pl.DataFrame) -> tuple[dict[str, ProcessGroup], tuple[Con
 def _communicators(frame: pl.DataFrame) -> dict[str, tuple[int, ...]]:
     """commId -> members, where the global rank behind every communicator rank is known."""
     rows = (
-        frame.filter((pl.col("event") == Context.NCCL_COMM_INIT) & pl.col("rank").is_not_null())
+        frame.filter(is_event(Context.NCCL_COMM_INIT) & pl.col("rank").is_not_null())
         .select("rank", "group_rank", attribute("comm_id"), attribute("nranks").cast(pl.Int32, strict=False))
         .drop_nulls()
         .unique()
@@ -68,7 +68,9 @@ def _communicators(frame: pl.DataFrame) -> dict[str, tuple[int, ...]]:
     return {
         comm_id: tuple(next(iter(by_rank[i])) for i in range(nranks))
         for (comm_id, nranks), by_rank in members.items()
-        if len(by_rank) == nranks and set(by_rank) == set(range(nranks)) and all(len(ranks) == 1 for ranks in by_rank.values())
+        if len(by_rank) == nranks
+        and set(by_rank) == set(range(nranks))
+        and all(len(ranks) == 1 for ranks in by_rank.values())
     }
 
 

@@ -77,7 +77,7 @@ def host_names(frame: pl.DataFrame) -> HostNames:
     """All aliases that the events state. An address or pod that two nodes claim is mapped to neither."""
     pods: dict[str, set[str]] = defaultdict(set)
     listed: set[str] = set()
-    listing = frame.filter(pl.col("event") == Context.POD_STATUS).select(
+    listing = frame.filter(is_event(Context.POD_STATUS)).select(
         "host", attribute("pod"), attribute("node"), attribute("ip")
     )
     for host, pod, node, ip in listing.iter_rows():
@@ -90,7 +90,7 @@ def host_names(frame: pl.DataFrame) -> HostNames:
                 pods[alias].add(where)
     known = _certain(pods)
     addresses: dict[str, set[str]] = defaultdict(set)
-    stated = frame.filter(pl.col("event") == Context.NODE_ADDRESS).select("host", attribute("ip")).unique()
+    stated = frame.filter(is_event(Context.NODE_ADDRESS)).select("host", attribute("ip")).unique()
     for host, ip in stated.iter_rows():
         name, address = short(host), short(ip)
         if name and address and is_address(address) and not is_address(name):

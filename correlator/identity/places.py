@@ -113,7 +113,9 @@ class _Blocks:
             return []
         return self._by_order(open_nodes, free, told, nodes)
 
-    def _by_order(self, open_nodes: list[str], free: list[int], told: dict[str, int], nodes: Sequence[str]) -> list[str]:
+    def _by_order(
+        self, open_nodes: list[str], free: list[int], told: dict[str, int], nodes: Sequence[str]
+    ) -> list[str]:
         """Launchers number nodes in the order of their names; used where the order of tasks or of the known nodes agrees."""
         order = sorted(nodes, key=natural)
         if not open_nodes or len(order) != self.blocks or len(free) != len(open_nodes):
@@ -125,7 +127,9 @@ class _Blocks:
         for node in open_nodes:
             self._give(node, order.index(node))
         names = ", ".join(sorted(open_nodes, key=natural)[:8])
-        return [f"ranks of {names} placed by node order (rank = node index * {self.size} + local rank); no line says it"]
+        return [
+            f"ranks of {names} placed by node order (rank = node index * {self.size} + local rank); no line says it"
+        ]
 
     def _give(self, node: str, block: int) -> None:
         base = block * self.size

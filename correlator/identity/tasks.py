@@ -35,7 +35,9 @@ class Tasks:
     """(task, node) as far as lines say it."""
 
 
-def tasks(frame: pl.DataFrame, writers: Sequence[Writer], names: HostNames, world: int | None, node_count: int) -> Tasks:
+def tasks(
+    frame: pl.DataFrame, writers: Sequence[Writer], names: HostNames, world: int | None, node_count: int
+) -> Tasks:
     """Reads task ids from labels, file names and srun's exit lines. `frame.node` is the writer's node."""
     ballot: Ballot[int, str] = Ballot()
     ids: set[int] = {w.task_id for w in writers if w.task_id is not None}
@@ -44,10 +46,10 @@ def tasks(frame: pl.DataFrame, writers: Sequence[Writer], names: HostNames, worl
             ballot.add(writer.task_id, writer.node, writer.path)
     labelled = frame.filter(pl.col("task").is_not_null())
     ids.update(labelled["task"].unique().to_list())
-    hosts = labelled.filter(pl.col("host").is_not_null() & ~pl.col("event").is_in(sorted(FOREIGN_HOST_EVENTS)))
+    hosts = labelled.filter(pl.col("host").is_not_null() & ~among("event", FOREIGN_HOST_EVENTS))
     for task, host, path, line in hosts.group_by("task", "host").agg(pl.col("path", "line").first()).iter_rows():
         ballot.add(task, host, place(path, line))
-    exits = frame.filter(pl.col("event") == Context.TASK_EXIT).select("path", "line", attribute("nodes"), attribute("tasks"))
+    exits = frame.filter(is_event(Context.TASK_EXIT)).select("path", "line", attribute("nodes"), attribute("tasks"))
     for path, line, nodes_text, tasks_text in exits.iter_rows():
         nodes = [names.node(name) for name in texts(nodes_text)]
         listed = numbers(tasks_text)
@@ -64,7 +66,7 @@ def tasks(frame: pl.DataFrame, writers: Sequence[Writer], names: HostNames, worl
 def _pairs(labelled: pl.DataFrame, writers: Iterable[Writer]) -> dict[int, set[int]]:
     """Ranks that wrote under each task id."""
     pairs: dict[int, set[int]] = defaultdict(set)
-    own = labelled.filter(pl.col("rank").is_not_null() & ~pl.col("event").is_in(sorted(AGENT_EVENTS)))
+    own = labelled.filter(pl.col("rank").is_not_null() & ~among("event", AGENT_EVENTS))
     for task, rank in own.select("task", "rank").unique().iter_rows():
         pairs[task].add(rank)
     for writer in writers:

@@ -45,10 +45,10 @@ def collect(
     """All votes of one attempt. `frame` is that attempt's part, with canonical `host`, and `node` of the writer."""
     votes = Votes()
     _from_files(votes, writers)
-    _from_rows(votes, frame.filter(~pl.col("event").is_in(sorted(FOREIGN_HOST_EVENTS | {Context.NCCL_COMM_INIT}))))
+    _from_rows(votes, frame.filter(~among("event", FOREIGN_HOST_EVENTS | {Context.NCCL_COMM_INIT})))
     _from_comms(votes, frame, world)
     _from_rendezvous(votes, frame)
-    _from_slots(votes, frame.filter(pl.col("event").is_in(_SLOT_PID)))
+    _from_slots(votes, frame.filter(among("event", _SLOT_PID)))
     if mode is TaskMode.RANK:
         _from_task_exits(votes, frame, names)
     _addresses(votes, frame)
@@ -69,7 +69,12 @@ def _from_files(votes: Votes, writers: Iterable[Writer]) -> None:
 
 
 def _from_rows(votes: Votes, frame: pl.DataFrame) -> None:
-    told = frame.filter(pl.col("rank").is_not_null()).group_by(_SAYS).agg(pl.col("line").min()).sort("path", "line", "rank")
+    told = (
+        frame.filter(pl.col("rank").is_not_null())
+        .group_by(_SAYS)
+        .agg(pl.col("line").min())
+        .sort("path", "line", "rank")
+    )
     for path, _, event, host, node, rank, local, pid, gpu, line in told.iter_rows():
         where = place(path, line)
         agent = event in AGENT_EVENTS and event != Context.CHILD_FAILED_ROW
@@ -89,9 +94,7 @@ def _from_rows(votes: Votes, frame: pl.DataFrame) -> None:
 
 def _from_comms(votes: Votes, frame: pl.DataFrame, world: int | None) -> None:
     """NCCL init lines: rank in the communicator of all ranks = global rank (C2)."""
-    rows = frame.filter(pl.col("event") == Context.NCCL_COMM_INIT).with_columns(
-        attribute("nranks").cast(pl.Int32, strict=False)
-    )
+    rows = frame.filter(is_event(Context.NCCL_COMM_INIT)).with_columns(attribute("nranks").cast(pl.Int32, strict=False))
     told = rows.group_by("node", "pid", "group_rank", "rank", "nranks", "gpu").agg(pl.col("path", "line").first())
     for node, pid, group_rank, own, nranks, gpu, path, line in told.sort("path", "line").iter_rows():
         rank = own if own is not None else (group_rank if world is not None and nranks == world else None)
@@ -108,7 +111,7 @@ def _from_comms(votes: Votes, frame: pl.DataFrame, world: int | None) -> None:
 
 def _from_rendezvous(votes: Votes, frame: pl.DataFrame) -> None:
     """The agent's table of local and global ranks (B2)."""
-    rows = frame.filter(pl.col("event") == Context.RENDEZVOUS_COMPLETE).select(
+    rows = frame.filter(is_event(Context.RENDEZVOUS_COMPLETE)).select(
         "path", "line", "node", "node_rank", attribute("global_ranks"), attribute("local_ranks")
     )
     for path, line, node, node_rank, global_text, local_text in rows.iter_rows():
@@ -136,7 +139,7 @@ def _from_slots(votes: Votes, frame: pl.DataFrame) -> None:
 
 def _from_task_exits(votes: Votes, frame: pl.DataFrame, names: HostNames) -> None:
     """srun's `node03: tasks 8-15: ...` where a task is a rank (E1); only lines that name one node."""
-    rows = frame.filter(pl.col("event") == Context.TASK_EXIT).select("path", "line", attribute("nodes"), attribute("tasks"))
+    rows = frame.filter(is_event(Context.TASK_EXIT)).select("path", "line", attribute("nodes"), attribute("tasks"))
     for path, line, nodes_text, tasks_text in rows.iter_rows():
         nodes = [names.node(name) for name in texts(nodes_text)]
         if len(nodes) == 1 and nodes[0] is not None:

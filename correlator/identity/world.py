@@ -32,7 +32,7 @@ class World:
 def world_size(frame: pl.DataFrame, writers: Sequence[Writer]) -> World:
     """Best supported size: stated by lines, else the largest communicator, else the highest rank + 1."""
     ballot: Ballot[str, int] = Ballot()
-    said = frame.filter(pl.col("world").is_between(1, MOST_RANKS) & ~pl.col("event").is_in(sorted(_NOT_OF_THE_RUN)))
+    said = frame.filter(pl.col("world").is_between(1, MOST_RANKS) & ~among("event", _NOT_OF_THE_RUN))
     for path, world, line in said.group_by("path", "world").agg(pl.col("line").min()).sort("path", "line").iter_rows():
         ballot.add("world size", world, place(path, line))
     conflicts = tuple(ballot.conflicts(lambda subject: subject))
@@ -41,7 +41,7 @@ def world_size(frame: pl.DataFrame, writers: Sequence[Writer]) -> World:
     if stated is None and ballot.weights:
         stated = max(ballot.weights["world size"])
     if stated is None or stated < floor:
-        comm = frame.filter(pl.col("event") == Context.NCCL_COMM_INIT).select(
+        comm = frame.filter(is_event(Context.NCCL_COMM_INIT)).select(
             attribute("nranks").cast(pl.Int32, strict=False).max()
         )
         largest = comm.item()
@@ -59,7 +59,7 @@ def run_nodes(frame: pl.DataFrame, writers: Sequence[Writer], names: HostNames) 
     """Every node that any file names as part of the run, in natural order. Bare addresses of no known host are left out."""
     found = {writer.node for writer in writers if writer.node is not None} | set(names.listed)
     found |= {host for host in frame["host"].unique().to_list() if host is not None}
-    exits = frame.filter(pl.col("event") == Context.TASK_EXIT).select(attribute("nodes")).unique()
+    exits = frame.filter(is_event(Context.TASK_EXIT)).select(attribute("nodes")).unique()
     for (text,) in exits.iter_rows():
         found |= {node for node in (names.node(name) for name in texts(text)) if node is not None}
     named = {node for node in found if not is_address(node)}
@@ -72,8 +72,10 @@ def store_node(frame: pl.DataFrame, nodes: Sequence[str], names: HostNames) -> s
     votes = Counter(names.node(text) for text in master["master_addr"].to_list())
     del votes[None]
     if not votes:
-        lost = frame.filter(pl.col("event") == CollateralKind.STORE_LOST).select(attribute("remote")).drop_nulls()
-        votes = Counter(names.node(text.rsplit("]:", 1)[0].split(":")[0] if "]" in text else text) for text in lost["remote"])
+        lost = frame.filter(is_event(CollateralKind.STORE_LOST)).select(attribute("remote")).drop_nulls()
+        votes = Counter(
+            names.node(text.rsplit("]:", 1)[0].split(":")[0] if "]" in text else text) for text in lost["remote"]
+        )
         del votes[None]
     ranked = sorted(votes.items(), key=lambda item: (item[0] not in nodes, -item[1], item[0] or ""))
     return ranked[0][0] if ranked else None
@@ -82,7 +84,7 @@ def store_node(frame: pl.DataFrame, nodes: Sequence[str], names: HostNames) -> s
 def logging_nodes(frame: pl.DataFrame, writers: Sequence[Writer], task_nodes: Sequence[str]) -> tuple[str, ...]:
     """Nodes from which at least one rank or launcher line is there (a kernel log alone does not count)."""
     rank_files = {w.node for w in writers if w.node and w.has_lines and w.kind not in _NOT_THE_JOB}
-    rows = frame.filter(~pl.col("kind").is_in(sorted(_NOT_THE_JOB)) & ~pl.col("event").is_in(sorted(_FAR)))
+    rows = frame.filter(~among("kind", _NOT_THE_JOB)) & ~pl.col("event").is_in(sorted(_FAR))
     wrote = {node for node in rows["node"].unique().to_list() if node is not None}
     return tuple(sorted(rank_files | wrote | set(task_nodes), key=natural))
 

@@ -42,8 +42,8 @@ def writers(
     frame: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[FileReport], names: HostNames
 ) -> tuple[tuple[Writer, ...], tuple[Conflict, ...]]:
     """The writer of every file of the run, and where a file's name and its content disagree. `frame.host` is canonical."""
-    hosts = _content(frame.filter(~pl.col("event").is_in(list(FOREIGN_HOST_EVENTS))), "host")
-    ranks = _content(frame.filter(~pl.col("event").is_in(list(AGENT_EVENTS))), "rank")
+    hosts = _content(frame.filter(~among("event", FOREIGN_HOST_EVENTS)), "host")
+    ranks = _content(frame.filter(~among("event", AGENT_EVENTS)), "rank")
     by_path = {report.path: report for report in reports}
     found: list[Writer] = []
     conflicts: list[Conflict] = []
@@ -104,7 +104,9 @@ def _with_node(writer: Writer, hint: str | None, said: dict[str, _Said]) -> tupl
     content = replace(writer, node=host if len(said) == 1 else None)
     if hint is None:
         return content, []
-    clash = Conflict(f"node of {writer.path}", (host, f"{hint} (file name)"), (place(writer.path, first.line), writer.path))
+    clash = Conflict(
+        f"node of {writer.path}", (host, f"{hint} (file name)"), (place(writer.path, first.line), writer.path)
+    )
     return content, [clash]
 
 

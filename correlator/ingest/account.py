@@ -49,6 +49,16 @@ class Account:
         if text not in self.notes:
             self.notes.append(text)
 
+    def count_whole(self, data: bytes, events: int, *, binary: bool) -> None:
+        """Count a file that was parsed as one document; the lines of a binary one mean nothing."""
+        if binary:
+            return
+        self.newlines = data.count(b"\n")
+        self.open_line = bool(data) and not data.endswith(b"\n")
+        self.segments = self.newlines + self.open_line + data.count(b"\r") - data.count(b"\r\n")
+        self.events = min(events, self.segments)
+        self.folded = self.segments - self.events if events else 0
+
     def report(self, file: LogFile, *, cut_off: bool) -> FileReport:
         """The file's report; its sums agree even where a thinned line lay inside a record and was counted with it."""
         lines = self.newlines + self.open_line

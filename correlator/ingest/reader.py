@@ -132,3 +132,13 @@ class ChunkReader:
         except Exception as error:  # every decompressor has errors of its own; none may end the run
             self.failure = f"{type(error).__name__}: {error}".strip(": ")
             return 0
+
+    def read_all(self) -> bytes:
+        """The whole stream as one piece, up to the byte limit."""
+        pieces = []
+        while self._fill(self._limits.chunk_bytes):
+            pieces.append(bytes(memoryview(self.buffer)[: self._held]))
+            self._held = 0
+        pieces.append(bytes(memoryview(self.buffer)[: self._held]))
+        self._ended = True
+        return b"".join(pieces)

@@ -13,7 +13,11 @@ _SHAPE: Final = re.compile(
     r"|[a-z]{1,6}\d{1,4}(?:-\d{1,4}){1,3}"  # h100-01-028, dgx1-07
     r"|[a-z]{1,6}(?:-\d{1,4}){2,3}"  # compute-0-1
     r"|[a-z]{1,3}\d{1,4}(?:[a-z]{1,2}\d{1,4}){1,3}"  # c01n02, r3i5n7
-    r"|(?!v|job|run|exp|rank|log|step|part|epoch|pid|seed|trial|proc|task)[a-z]{1,4}\d{3,8})",  # cn1234, x1000
+    r"|[a-z]{1,4}\d{3,8})",  # cn1234, x1000
+    re.IGNORECASE,
+)
+_NO_SHAPE: Final = re.compile(
+    r"(?:v|jobs?|runs?|exp|rank|logs?|step|part|epoch|pid|seed|trial|proc|task|out|err|attempt|iter|try|test|lr|bs|[tpdecm]p)[-\d]",
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(
@@ -58,7 +62,7 @@ def is_host_shape(name: str) -> bool:
     if _ADDRESS.fullmatch(name):
         return True
     short = short_host(name)
-    return _SHAPE.fullmatch(short) is not None and not _DEVICE.fullmatch(short)
+    return bool(_SHAPE.fullmatch(short)) and not _NO_SHAPE.match(short) and not _DEVICE.fullmatch(short)
 
 
 def is_pod_shape(name: str) -> bool:

@@ -20,7 +20,7 @@ DIALECT = Dialect(
             event_name=CollateralKind.STORE_LOST,
             role=Role.COLLATERAL,
             regex=_C10D + r"(?P<call>(?:send|recv)\w+) failed on SocketImpl\(fd=\d+, addr=\[(?P<own_host>[^\]\n]*)\]:\d+, "
-            r"remote=\[(?P<remote>[^\]\n]*)\]:(?P<remote_port>\d+)\): (?P<reason>[^\n]{1,80})",
+            r"remote=\[(?P<remote>[^\]\n]*)\]:(?P<remote_port>\d+)\): (?P<reason>[^\n]+)",
             samples=(
                 "[rank6]:[W1130 01:02:05.529361055 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=76, "
                 "addr=[node04]:60950, remote=[node01.cluster.local]:29500): Connection reset by peer",
@@ -51,7 +51,7 @@ DIALECT = Dialect(
             event_name=CollateralKind.STORE_LOST,
             role=Role.COLLATERAL,
             regex=r'Failed to check the "should dump" flag on TCPStore, \(maybe TCPStore server has shut down too early\)'
-            r"(?:, with error: (?P<reason>[^\n]{1,80}))?",
+            r"(?:, with error: (?P<reason>[^\n]+))?",
             samples=(
                 "[rank3]:[W1130 01:13:03.1 ProcessGroupNCCL.cpp:1771] [PG ID 0 PG GUID 0(default_pg) Rank 3] Failed to check the "
                 '"should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Broken pipe',
@@ -81,7 +81,7 @@ DIALECT = Dialect(
         LinePattern(
             id="c10d.store_connect_retry",
             event_name=Context.MESSAGE,
-            regex=_C10D + r"TCP client failed to connect/validate to host (?P<remote>[^\n]{1,120}):(?P<remote_port>\d+) - "
+            regex=_C10D + r"TCP client failed to connect/validate to host (?P<remote>[^\n]+):(?P<remote_port>\d+) - "
             r"retrying \(try=(?P<try>\d+)",
             samples=(
                 "[W1130 01:02:03.1 TCPStore.cpp:340] [c10d] TCP client failed to connect/validate to host node01:29500 - retrying "

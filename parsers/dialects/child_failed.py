@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from correlator.core.event import Event
 from correlator.core.vocabulary import TimeSource
@@ -59,3 +59,79 @@ def _add(row: ChildRow, message: str) -> None:
             row.traceback.append(match[2])
         else:
             row.fields[match[1]] = match[2].strip()
+
+
+def final_exception(traceback: Sequence[str]) -> str | None:
+    """`Type: message` that ends a printed traceback (indented or not), without later lines of the message."""
+    heads = [index for index, line in enumerate(traceback) if line.strip() == _TRACEBACK_HEAD]
+    if not heads:
+        return None
+    frame_indent: int | None = None
+    for line in traceback[heads[-1] + 1 :]:
+        if not (text := line.strip()):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if frame_indent is None:
+            if not text.startswith('File "'):
+                return None
+            frame_indent = indent
+        elif indent < frame_indent:
+            return text
+    return None
+
+
+def child_rows(hit: Hit) -> Iterator[Event]:
+    """`child_failed_row` events of the block that the hit begins; each stands at the line of its own `[n]:`."""
+    for row in split_rows(hit.record.lines if hit.record else ()):
+        yield _row_event(hit, row)
+
+
+def _row_event(hit: Hit, row: ChildRow) -> Event:
+    """The printed time is the agent's wall clock in whole seconds; the block's own stamp, if any, is a collector's."""
+    rank, exit_ = _RANK.search(row.fields.get("rank", "")), _EXIT.search(row.fields.get("exitcode", ""))
+    printed_ns = wall_clock_ns(row.fields.get("time", "").replace("_", "T", 1))
+    exception = final_exception(row.traceback)
+    kind, _, message = (exception or "").partition(": ")
+    event = hit.make(
+        line_number=row.line.line_number,
+        byte_offset=row.line.byte_offset,
+        line_count=row.line_count,
+        rank=int32(rank[1]) if rank else None,
+        local_rank=int32(rank[2]) if rank else None,
+        host_name=row.fields.get("host") or None,
+        exit_code=int32(exit_[1]) if exit_ else None,
+        process_pid=int64(exit_[2]) if exit_ else None,
+        exception_type=kind or None,
+        exception_message=message or None,
+        exception_stacktrace="\n".join(row.traceback) if exception else None,
+        body=_body(row, exception),
+        attributes=(),
+    )
+    if printed_ns is not None:
+        event = _stamped(event, hit, printed_ns)
+    error_file = row.fields.get("error_file")
+    return with_attributes(
+        event,
+        root=row.root,
+        error_file=error_file if error_file != _NO_FILE else None,
+        traceback=exception or (row.traceback[0].strip() if row.traceback else None),
+    )
+
+
+def _stamped(event: Event, hit: Hit, printed_ns: int) -> Event:
+    outer = hit.timestamp_ns if hit.time_source is TimeSource.EXPLICIT else None
+    return replace(
+        event,
+        timestamp_ns=printed_ns,
+        time_source=TimeSource.EXPLICIT,
+        time_granularity_ms=1000.0,
+        time_zone=None,
+        observed_timestamp_ns=outer,
+    )
+
+
+def _body(row: ChildRow, exception: str | None) -> str:
+    """One line that says what the row says."""
+    text = exception or (row.traceback[0].strip() if row.traceback else "")
+    parts = (f"rank {row.fields['rank']}" if "rank" in row.fields else "", row.fields.get("exitcode", ""), text)
+    return ": ".join(part for part in parts if part)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from correlator.core.event import Event
 from correlator.core.vocabulary import Context
-from correlator.parsers.base import Anchor, Dialect, Hit, Layer, LinePattern
+from correlator.parsers.base import Dialect, Hit, Layer, LinePattern
 from correlator.parsers.dialects.support import with_attributes
 
 _SYSTEM = frozenset({Layer.SYSLOG, Layer.KERNEL})
@@ -102,20 +102,6 @@ PATTERNS = (
         lookalikes=("Nov 30 01:02:03 node03 systemd-timesyncd[500]: Synchronized to time server 10.0.0.1:123 (ntp).",),
         source=_SOURCE,
         build=_set_to,
-    ),
-    LinePattern(
-        id="clock.tsc_unstable",
-        event_name=Context.CLOCK_STEP,
-        regex=r"clocksource: timekeeping watchdog on CPU[0-9]+: Marking clocksource '([a-z0-9-]+)' as unstable",
-        anchor=Anchor.ANYWHERE,
-        requires=frozenset({Layer.KERNEL}),
-        samples=(
-            "[12345.678901] clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable "
-            "because the skew is too large:",
-        ),
-        lookalikes=("[    1.234567] clocksource: Switched to clocksource tsc",),
-        source=_SOURCE,
-        build=_jumped,
     ),
 )
 DIALECT = Dialect(name="clock_lines", title="Clock synchronisation daemons", patterns=PATTERNS, source=_SOURCE)

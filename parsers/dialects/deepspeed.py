@@ -68,7 +68,7 @@ def _world_info(hit: Hit) -> Iterable[Event]:
     """`WORLD INFO DICT` lists the devices that each host offers."""
     try:
         hosts = json.loads(hit.match[1].replace("'", '"'))
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if isinstance(hosts, dict):
         yield with_attributes(hit.make(), nodes=json_list(str(host) for host in hosts), nnodes=len(hosts))

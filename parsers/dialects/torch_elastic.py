@@ -17,7 +17,7 @@ _API = "torch/distributed/elastic/multiprocessing/api.py"
 _AGENT = "torch/distributed/elastic/agent/server/api.py"
 _W = "W1130 01:02:03.123000 12345 "
 _I = "I1130 01:02:03.123000 12345 "
-_ROLE = r"\[[^\]\n]{1,64}\] "
+_ROLE = r"\[[^\]\n]+\] "
 
 
 def _signalled(hit: Hit) -> Iterable[Event]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from correlator.core.event import Event
 from correlator.core.vocabulary import Context
 from correlator.parsers.base import Anchor, Dialect, Hit, LinePattern
 from correlator.parsers.dialects.child_failed import child_rows
-from correlator.parsers.dialects.scalars import int32, int64, numbers, signal_name
+from correlator.parsers.dialects.scalars import int32, numbers
 from correlator.parsers.dialects.support import json_list, with_attributes
 
 _I = "I1130 01:02:03.123000 12345 "
@@ -69,7 +70,7 @@ def _worker_event(hit: Hit) -> Iterable[Event]:
     facts = _mapping(whole.get("metadata"))
     inner = _mapping(facts.get("metadata"))
     state = hit.match["state"]
-    place = {
+    place: dict[str, Any] = {
         "rank": _number(facts.get("global_rank")),
         "local_rank": _number(inner.get("local_rank")),
         "node_rank": _number(facts.get("group_rank")),
@@ -88,10 +89,83 @@ def _worker_event(hit: Hit) -> Iterable[Event]:
 
 def _spawn_exit(hit: Hit) -> Iterable[Event]:
     """torch.multiprocessing.spawn numbers its processes from 0: the local rank in scripts that use it."""
-    code = hit.match["code"]
-    name = signal_name(hit.match["signal"] or "")
-    number = getattr(signal_module, name, None) if not code else None
-    exit_code = int64(code) if code else -int(number) if number is not None else None
-    yield hit.make(exit_code=exit_code, attributes=())
+    yield hit.make(exit_code=_exit_code(hit.match["code"], hit.match["signal"]), attributes=())
 
 
+def _exit_code(code: str | None, name: str | None) -> int | None:
+    if code is not None:
+        return int32(code)
+    number = getattr(signal, name or "", None)
+    return -int(number) if isinstance(number, signal.Signals) else None
+
+
+_CHILD_FAILED = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
+_EVENT = (
+    '{"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, "metadata": {"run_id": "77", '
+    '"global_rank": 11, "group_rank": 1, "worker_id": "4246", "role": "default", "hostname": "node03.cluster.local", '
+    '"state": "FAILED", "total_run_time": 812, "rdzv_backend": "c10d", "raw_error": "{}", '
+    '"metadata": "{\\"group_world_size\\": 2, \\"local_rank\\": [3]}", "agent_restarts": 0, "duration_ms": null}}'
+)
+
+DIALECT = Dialect(
+    name="torch_elastic_records",
+    title="torchrun reports of many lines, and torch.multiprocessing.spawn",
+    source="formats.md B2, B3, B7, G1",
+    patterns=(
+        LinePattern(
+            id="elastic.child_failed",
+            event_name=Context.CHILD_FAILED_ROW,
+            regex=r"torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError:",
+            samples=(_CHILD_FAILED, f"[rank0]: {_CHILD_FAILED}"),
+            lookalikes=("    raise ChildFailedError(",),
+            record="child_failed",
+            priority=70,
+            source="formats.md B3",
+            build=child_rows,
+        ),
+        LinePattern(
+            id="elastic.rendezvous_complete",
+            event_name=Context.RENDEZVOUS_COMPLETE,
+            regex=r"\[[^\]\n]+\] Rendezvous complete for workers\. Result:",
+            samples=(
+                f"{_I}torch/distributed/elastic/agent/server/api.py:525] [default] Rendezvous complete for workers. Result:",
+            ),
+            lookalikes=(f"{_I}torch/distributed/elastic/agent/server/api.py:525] [default] Rendezvous'ing worker group",),
+            record="rendezvous_result",
+            source="formats.md B2",
+            build=_rendezvous,
+        ),
+        LinePattern(
+            id="elastic.event_worker",
+            event_name=Context.RANK_IDENTITY,
+            regex=r'\{"name": "torchelastic\.worker\.status\.(?P<state>\w+)", "source": "WORKER"',
+            samples=(_EVENT, f"I1130 01:02:03.123000 12345 torch/distributed/elastic/events/__init__.py:77] {_EVENT}"),
+            lookalikes=(_EVENT.replace("WORKER", "AGENT"),),
+            anchor=Anchor.ANYWHERE,
+            source="formats.md B7",
+            build=_worker_event,
+        ),
+        LinePattern(
+            id="spawn.process_exited",
+            event_name=Context.WORKER_FAILED,
+            regex=r"(?:torch\.multiprocessing\.spawn\.)?ProcessExitedException: process (?P<local_rank>\d+) terminated with "
+            r"(?:signal (?P<signal>\w+)|exit code (?P<code>-?\d+))",
+            samples=(
+                "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL",
+                "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with exit code 1",
+            ),
+            lookalikes=("process 3 terminated with a smile",),
+            priority=60,
+            source="formats.md G1",
+            build=_spawn_exit,
+        ),
+        LinePattern(
+            id="spawn.process_raised",
+            event_name=Context.WORKER_FAILED,
+            regex=r"-- Process (?P<local_rank>\d+) terminated with the following error:",
+            samples=("-- Process 3 terminated with the following error:",),
+            lookalikes=("-- Process 3 terminated.",),
+            source="formats.md G1",
+        ),
+    ),
+)

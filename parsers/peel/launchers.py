@@ -123,6 +123,7 @@ _STREAM = r"(?:<(?P<stream>stdout|stderr|stddiag)>)"
 _DIGITS = "0123456789"
 RULES: tuple[Rule, ...] = (
     Rule(_DIGITS + " ", re.compile(r" {0,6}(\d{1,6}):(?: |$)"), _label),
+    Rule("", re.compile(r"([A-Za-z0-9][\w.-]{1,253}):(?: |$)"), _pdsh),
     Rule(
         "[" + "MTWFS",
         re.compile(

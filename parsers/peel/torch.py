@@ -116,7 +116,8 @@ def _work_rank(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 
 def _horovod(peeling: Peeling, match: re.Match[str]) -> str | None:
-    if not peeling.stamp(Layer.HOROVOD, re.sub(r" +", "", match[1][19:]).join((match[1][:19], ""))):
+    when = match[1]  # the fraction is padded with blanks in place of zeros
+    if not peeling.stamp(Layer.HOROVOD, when[:19] + when[19:].replace(" ", "0")):
         return None
     peeling.layers.append(Layer.HOROVOD)
     peeling.level(match[2])

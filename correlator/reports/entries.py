@@ -1,0 +1,74 @@
+"""Catalogue entries as text: one in full, or all in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from correlator.core.catalogue import Catalogue, CheckpointTrust, Entry
+from correlator.core.vocabulary import Role
+from correlator.reports.page import Page, styled
+
+
+def render_entry(entry: Entry, out: TextIO, *, width: int, color: bool) -> None:
+    """Everything that is known of one code."""
+    page = Page(out, width=width, color=color)
+    kind = entry.fault_class.value if entry.fault_class is not None else "dragged in, never the cause"
+    page.field((entry.code, "bold"), styled((entry.title, "bold"), f"  ({kind})"))
+    page.gap()
+    page.field("meaning", styled(entry.meaning))
+    if entry.generic_reason:
+        page.field("beware", styled(entry.generic_reason))
+    page.field("do first", styled(entry.first_action))
+    for command in entry.commands:
+        page.command(command)
+    if entry.verification:
+        page.field("then verify", styled(entry.verification))
+    if entry.role is Role.INITIATING:
+        page.field("checkpoints", styled(_trust(entry.checkpoint_trust)))
+    if entry.environment:
+        page.heading("To see more", "environment variables; they diagnose and cure nothing")
+        for setting in entry.environment:
+            page.block(styled((setting.name, "cyan"), f"  {setting.effect}"), label=styled("  "), indent=4, prose=True)
+    if entry.rivals:
+        page.heading("What it could be instead", "and what tells the two apart")
+        for rival in entry.rivals:
+            page.block(styled((rival.code, "bold"), f"  {rival.control}"), label=styled("  "), indent=4, prose=True)
+    if entry.signatures:
+        page.heading("Recognised by", "for example")
+        for signature in entry.signatures:
+            page.block(styled((signature.id, "dim")), label=styled("  "), indent=2)
+            page.block(styled(signature.samples[0]), label=styled("    "), indent=4, max_lines=2)
+
+
+def render_catalogue(catalogue: Catalogue, out: TextIO, *, width: int, color: bool, patterns: bool) -> None:
+    """All codes with their titles; `patterns` adds what recognises each."""
+    page = Page(out, width=width, color=color)
+    for title, note, entries in _families(catalogue.entries):
+        page.heading(title, note)
+        for entry in sorted(entries, key=lambda entry: entry.code):
+            page.row(entry.code, styled(entry.title), indent=32)
+            for signature in entry.signatures if patterns else ():
+                page.row(("", ""), styled((f"{signature.id}  ", "dim"), (signature.pattern, "cyan")), indent=4)
+
+
+def _families(entries: Iterable[Entry]) -> Iterable[tuple[str, str, list[Entry]]]:
+    """Faults by who has to act, then the kinds of collateral."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.fault_class.value if entry.fault_class is not None else "", []).append(entry)
+    dragged_in = groups.pop("", [])
+    for fault_class in sorted(groups):
+        yield f"Faults: {fault_class}", "", groups[fault_class]
+    if dragged_in:
+        yield "Collateral", "how a rank is dragged in", dragged_in
+
+
+def _trust(trust: CheckpointTrust) -> str:
+    match trust:
+        case CheckpointTrust.COMPLETED:
+            return "every one whose save completed on all ranks can be resumed from"
+        case CheckpointTrust.BEFORE_FIRST_SIGN:
+            return "only those completed before the first sign of it: values may have been wrong since, without a word"
+        case CheckpointTrust.VERIFY_FILES:
+            return "it touches the files themselves: take an earlier one, and check that it reads back"

@@ -1,0 +1,96 @@
+"""All patterns in one table: those of the dialects and the signatures of the catalogue. A pattern's scan id is its index."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+
+from correlator.core.catalogue.loader import load_catalogue
+from correlator.core.catalogue.model import Catalogue, Signature
+from correlator.core.vocabulary import FileKind, Severity
+from correlator.parsers.base import Anchor, Dialect, Layer, LinePattern
+
+CATALOGUE = "catalogue"
+"""Name that stands for the dialect where a signature of the catalogue recognised the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatternTable:
+    """The patterns by scan id, ready to match."""
+
+    patterns: tuple[LinePattern, ...]
+    dialect_of: tuple[str, ...]
+    digest: str
+    """Of all ids and regexes: two tables of one digest scan alike."""
+    stack_of: tuple[str | None, ...] = ()
+    """By scan id: a regex that must be found in the stack trace of an exception; such a pattern matches no bare line."""
+    compiled: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    stacks: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
+    exception_ids: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Scan ids of the signatures that a Python exception is classified by, in order of priority."""
+
+    def __post_init__(self) -> None:
+        stacks = self.stack_of or (None,) * len(self.patterns)
+        object.__setattr__(self, "compiled", tuple(re.compile(pattern.regex) for pattern in self.patterns))
+        object.__setattr__(self, "stacks", tuple(re.compile(stack) if stack else None for stack in stacks))
+        ids = (index for index, name in enumerate(self.dialect_of) if name == CATALOGUE)
+        usable = (index for index in ids if _fits_exceptions(self.patterns[index]))
+        ordered = sorted(usable, key=lambda index: (-self.patterns[index].priority, index))
+        object.__setattr__(self, "exception_ids", tuple(ordered))
+
+
+def _fits_exceptions(pattern: LinePattern) -> bool:
+    """Whether a signature may describe what a training process raises: not a kernel's, launcher's or scheduler's line."""
+    return not pattern.requires and (not pattern.kinds or FileKind.RANK_LOG in pattern.kinds)
+
+
+def pattern_table(catalogue: Catalogue | None = None) -> PatternTable:
+    """The table of all registered dialects and of a catalogue (None = the built-in one; that table is made once)."""
+    return _default_table() if catalogue is None else build_table(_dialects(), catalogue.signatures)
+
+
+@cache
+def _default_table() -> PatternTable:
+    return build_table(_dialects(), load_catalogue().signatures)
+
+
+def _dialects() -> tuple[Dialect, ...]:
+    # Imported here because dialects may use the record helpers, which know this module.
+    from correlator.parsers.dialects import DIALECTS
+
+    return DIALECTS
+
+
+def build_table(dialects: Iterable[Dialect], signatures: Iterable[Signature]) -> PatternTable:
+    """A table of these dialects and signatures, in this order."""
+    rows: list[tuple[LinePattern, str, str | None]] = [
+        (pattern, dialect.name, None) for dialect in dialects for pattern in dialect.patterns
+    ]
+    rows += [(_from_signature(signature), CATALOGUE, signature.stack) for signature in signatures]
+    text = "\n".join(f"{pattern.id}\t{pattern.regex}" for pattern, _, _ in rows)
+    return PatternTable(
+        patterns=tuple(pattern for pattern, _, _ in rows),
+        dialect_of=tuple(name for _, name, _ in rows),
+        digest=hashlib.sha256(text.encode()).hexdigest(),
+        stack_of=tuple(stack for _, _, stack in rows),
+    )
+
+
+def _from_signature(signature: Signature) -> LinePattern:
+    return LinePattern(
+        id=signature.id,
+        event_name=signature.code,
+        regex=signature.pattern,
+        samples=signature.samples,
+        lookalikes=signature.lookalikes,
+        role=signature.role,
+        anchor=Anchor(signature.anchor),
+        requires=frozenset(map(Layer, signature.requires)),
+        kinds=frozenset(map(FileKind, signature.kinds)),
+        severity=Severity(signature.severity) if signature.severity else None,
+        priority=signature.priority,
+        source=signature.source,
+    )
