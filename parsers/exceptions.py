@@ -52,13 +52,18 @@ class ExceptionBlock:
     @property
     def user_frame(self) -> Frame | None:
         """The innermost frame of the user's own code, else the innermost of all."""
-        own = (frame for frame in reversed(self.frames) if not _LIBRARY_PATH.search(frame.path))
-        return next(own, self.frames[-1] if self.frames else None)
+        return innermost_user_frame(self.frames)
 
     @property
     def stack(self) -> str:
         """The frames as text, for signatures that ask for one."""
         return "\n".join(f'File "{frame.path}", line {frame.line}, in {frame.function or ""}' for frame in self.frames)
+
+
+def innermost_user_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The last frame that is not in an installed package, torch, or Python itself; else the last one; None for no frames."""
+    own = (frame for frame in reversed(frames) if not _LIBRARY_PATH.search(frame.path))
+    return next(own, frames[-1] if frames else None)
 
 
 def parse_frame(text: str) -> Frame | None:

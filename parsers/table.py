@@ -10,11 +10,13 @@ from functools import cache
 
 from correlator.core.catalogue.loader import load_catalogue
 from correlator.core.catalogue.model import Catalogue, Signature
-from correlator.core.vocabulary import FileKind, Severity
+from correlator.core.vocabulary import FileKind, Role, Severity
 from correlator.parsers.base import Anchor, Dialect, Layer, LinePattern
 
 CATALOGUE = "catalogue"
 """Name that stands for the dialect where a signature of the catalogue recognised the line."""
+LOWEST_PRIORITY = 1
+"""Of patterns that only begin a record and leave the meaning to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +32,26 @@ class PatternTable:
     compiled: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
     stacks: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
     exception_ids: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """Scan ids of the signatures that a Python exception is classified by, in order of priority."""
+    """Scan ids of the patterns that a Python exception is classified by, in order of priority."""
 
     def __post_init__(self) -> None:
         stacks = self.stack_of or (None,) * len(self.patterns)
         object.__setattr__(self, "compiled", tuple(re.compile(pattern.regex) for pattern in self.patterns))
         object.__setattr__(self, "stacks", tuple(re.compile(stack) if stack else None for stack in stacks))
-        ids = (index for index, name in enumerate(self.dialect_of) if name == CATALOGUE)
-        usable = (index for index in ids if _fits_exceptions(self.patterns[index]))
+        usable = (
+            index
+            for index, (pattern, name) in enumerate(zip(self.patterns, self.dialect_of, strict=True))
+            if _fits_exceptions(pattern, name)
+        )
         ordered = sorted(usable, key=lambda index: (-self.patterns[index].priority, index))
         object.__setattr__(self, "exception_ids", tuple(ordered))
 
 
-def _fits_exceptions(pattern: LinePattern) -> bool:
-    """Whether a signature may describe what a training process raises: not a kernel's, launcher's or scheduler's line."""
-    return not pattern.requires and (not pattern.kinds or FileKind.RANK_LOG in pattern.kinds)
+def _fits_exceptions(pattern: LinePattern, dialect: str) -> bool:
+    """Whether a pattern may describe what a training process raises: not a kernel's, launcher's or scheduler's line."""
+    if pattern.requires or (pattern.kinds and FileKind.RANK_LOG not in pattern.kinds):
+        return False
+    return dialect == CATALOGUE or (pattern.role is not Role.CONTEXT and pattern.priority > LOWEST_PRIORITY)
 
 
 def pattern_table(catalogue: Catalogue | None = None) -> PatternTable:

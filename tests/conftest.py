@@ -82,7 +82,10 @@ def run_summary() -> RunSummary:
 @pytest.fixture
 def identified() -> Diagnosis:
     """A GPU that fell off the bus, seen with every section filled."""
-    clocks = [ClockEstimate(f"node{n:02d}", 1.5 * n, (1.0 * n, 2.0 * n), None, None, 40, ClockStatus.ALIGNED) for n in (1, 3, 4)]
+    clocks = [
+        ClockEstimate(f"node{n:02d}", 1.5 * n, (1.0 * n, 2.0 * n), None, None, 40, ClockStatus.ALIGNED)
+        for n in (1, 3, 4)
+    ]
     clocks.append(ClockEstimate("node02", 30_125.0, (30_119.0, 30_131.0), 3.2, None, 14, ClockStatus.ALIGNED))
     clocks.append(
         ClockEstimate("node05", 7_200_125.0, (7_200_100.0, 7_200_150.0), None, "UTC+02:00", 3, ClockStatus.STALE)
@@ -105,7 +108,10 @@ def identified() -> Diagnosis:
                 ("rank 17 on node02",),
                 FaultCode.GPU_OFF_BUS,
                 0.94,
-                ("Xid 79 for GPU 0000:3b:00 ten minutes before the first timeout", "rank 17 is the only one without a timeout"),
+                (
+                    "Xid 79 for GPU 0000:3b:00 ten minutes before the first timeout",
+                    "rank 17 is the only one without a timeout",
+                ),
             ),
             Hypothesis(
                 ("rank 3 on node01",),
@@ -120,7 +126,10 @@ def identified() -> Diagnosis:
         context=tuple(ContextLine("node02/rank_17.log", 700 + n, f"step {1230 + n} loss 2.{n}") for n in range(3)),
         actions=Actions(
             "Drain node02 and power-cycle it: a GPU that fell off the bus does not come back by itself.",
-            ("nvidia-smi -q -i 0000:3b:00 | grep -i -A3 'ecc\\|retired'", "scontrol update nodename=node02 state=drain reason=xid79"),
+            (
+                "nvidia-smi -q -i 0000:3b:00 | grep -i -A3 'ecc\\|retired'",
+                "scontrol update nodename=node02 state=drain reason=xid79",
+            ),
             "The GPU answers again, and dcgmi diag -r 3 passes on node02.",
             "iter_0001200: the last one that all ranks completed, saved 40 steps before the fault.",
         ),
@@ -148,9 +157,7 @@ def undetermined() -> Diagnosis:
     """A rank that fell silent, with the file missing that would say why."""
     return Diagnosis(
         run=run_summary(),
-        verdict=Verdict(
-            VerdictStatus.UNDETERMINED, 0.4, "Rank 9 fell silent before all others, and no file says why."
-        ),
+        verdict=Verdict(VerdictStatus.UNDETERMINED, 0.4, "Rank 9 fell silent before all others, and no file says why."),
         hypotheses=(
             Hypothesis(("node02",), FaultCode.NODE_LOST, 0.4, ("all eight ranks of node02 end at 01:02:03",)),
             Hypothesis(("rank 9 on node02",), FaultCode.RANK_STALLED, 0.35, control="Read node02's kernel log."),

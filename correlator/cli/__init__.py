@@ -1,1 +1,1 @@
-"""The command line: one module a command; each declares its arguments, calls the library and prints, and decides nothing."""
+"""The command line: a module for each command, which declares arguments, calls the library and prints."""

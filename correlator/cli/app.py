@@ -6,7 +6,6 @@ Heavy libraries are imported inside the commands, so that `--help` and completio
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, TextIO
@@ -48,7 +47,7 @@ def _print_version(requested: bool) -> None:  # noqa: FBT001 (typer hands callba
 @app.callback()
 def _options(
     *,
-    version: Annotated[  # noqa: ARG001 (its callback does the work)
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
@@ -60,9 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _tolerate_any_encoding(sys.stdout, sys.stderr)
     try:
         app(args=None if arguments is None else list(arguments), prog_name="correlator")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _leave_quietly()
     except CorrelatorError as error:
         _fail(str(error), error.hint, error, error.exit_code)
     except Exception as error:  # noqa: BLE001 (a user gets a sentence; the traceback is one variable away)
@@ -88,9 +84,3 @@ def _fail(message: str, hint: str | None, error: Exception, code: int) -> None:
     if hint:
         typer.echo(f"  hint: {visible(hint)}", err=True)
     sys.exit(code)
-
-
-def _leave_quietly() -> None:
-    """Whoever read our output has closed it, as `head` does: nothing is wrong. The exit code is that of the signal."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(128 + signal.SIGPIPE)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from correlator.cli.options import CatalogueFiles
-from correlator.cli.output import ColorChoice, page_width, use_color
+from correlator.cli.output import ColorChoice, page_width, standard_output, use_color
 
 Patterns = Annotated[bool, typer.Option("--patterns", help="Show also the patterns that recognise each.")]
 
@@ -21,5 +20,5 @@ def catalogue(
     from correlator.reports.entries import render_catalogue
 
     known = load_catalogue(catalogue or ())
-    width, colored = page_width(sys.stdout), use_color(color, sys.stdout)
-    render_catalogue(known, sys.stdout, width=width, color=colored, patterns=patterns)
+    with standard_output() as out:
+        render_catalogue(known, out, width=page_width(out), color=use_color(color, out), patterns=patterns)

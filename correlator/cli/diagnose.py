@@ -14,13 +14,11 @@ from correlator.core.errors import UsageError
 from correlator.core.vocabulary import VerdictStatus
 from correlator.reports import ReportFormat, render
 
-Format = Annotated[
-    ReportFormat | None, typer.Option("--format", "-f", help="How to show it (default: text).")
-]
+Format = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="How to show it (default: text).")]
 Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")]
 ExitCode = Annotated[
-    bool, typer.Option("--exit-code", help="Exit 10 if identified, 11 if tied, 12 if undetermined, 0 if nothing failed.")
+    bool, typer.Option("--exit-code", help="Exit 10 if identified, 11 if tied, 12 if undetermined, 0 if no failure.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, the lines before it, every clock.")]
 Color = Annotated[ColorChoice, typer.Option("--color", help="When to use colours; NO_COLOR is honoured.")]

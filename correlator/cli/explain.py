@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from correlator.cli.options import CatalogueFiles
-from correlator.cli.output import ColorChoice, page_width, use_color
+from correlator.cli.output import ColorChoice, page_width, standard_output, use_color
 from correlator.core.errors import UsageError
 from correlator.core.vocabulary import CollateralKind, FaultCode, Role
 
@@ -42,7 +41,7 @@ def explain(code: Code, *, color: ColorChoice = ColorChoice.AUTO, catalogue: Cat
 
     known = load_catalogue(catalogue or ())
     entries = [entry for role in (Role.INITIATING, Role.COLLATERAL) if (entry := known.find(code, role)) is not None]
-    for index, entry in enumerate(entries or [known.entry(code)]):
-        if index:
-            sys.stdout.write("\n")
-        render_entry(entry, sys.stdout, width=page_width(sys.stdout), color=use_color(color, sys.stdout))
+    with standard_output() as out:
+        for index, entry in enumerate(entries or [known.entry(code)]):
+            out.write("\n" if index else "")
+            render_entry(entry, out, width=page_width(out), color=use_color(color, out))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
+
+import typer
 
 from correlator.core.errors import OutputError
 
@@ -79,10 +82,22 @@ def atomic_path(path: Path, *, force: bool) -> Iterator[Path]:
 
 
 @contextmanager
+def standard_output() -> Iterator[TextIO]:
+    """Standard output. A reader that has closed it, as `head` does, ends the command quietly, as the signal would."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(128 + signal.SIGPIPE) from None
+
+
+@contextmanager
 def text_output(path: Path | None, *, force: bool) -> Iterator[TextIO]:
     """A text stream to stdout (None or `-`) or, atomically, to a file. Raises OutputError."""
     if path is None or path == Path("-"):
-        yield sys.stdout
+        with standard_output() as out:
+            yield out
         return
     with atomic_path(path, force=force) as draft, draft.open("w", encoding="utf-8", errors="backslashreplace") as out:
         yield out

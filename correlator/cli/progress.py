@@ -23,7 +23,8 @@ class BarProgress:
 
     def step(self, name: str) -> None:
         """Show the step, without an end in sight until `start` says more."""
-        self._bar.reset(self._task, description=name, total=None)
+        self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(name, total=None)
 
     def start(self, total_bytes: int) -> None:
         """Show how far the reading is."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
-import typer
+from correlator.cli.output import standard_output
 
 
 def schema() -> None:
     """Print the JSON schema of `correlator diagnose --json`."""
     from correlator.reports.json import json_schema
 
-    typer.echo(json.dumps(json_schema(), indent=2))
+    with standard_output() as out:
+        out.write(json.dumps(json_schema(), indent=2) + "\n")

@@ -25,8 +25,8 @@ def timeline(
 ) -> None:
     """Write the events of all ranks, on one clock, as Parquet.
 
-    For polars, pandas and DuckDB. Unlike the reports it holds the lines as they were printed: credentials in them are not masked.
-    `correlator diagnose FILE.parquet` gives the same verdict again without reading the logs.
+    For polars, pandas and DuckDB; `correlator diagnose FILE.parquet` gives the same verdict without reading the logs.
+    Unlike the reports it holds the lines as they were printed: credentials in them are not masked.
     """
     check_output(output, force=force)
 

@@ -1,7 +1,7 @@
 """When: the offset of each node's clock, estimated from the logs alone, and event times on the common clock.
 
-    aligned = align(identified.events, identified.topology)
-    aligned.clocks.estimate("node02")  # ClockEstimate(node="node02", offset_ms=30125.0, ...)
+aligned = align(identified.events, identified.topology)
+aligned.clocks.estimate("node02")  # ClockEstimate(node="node02", offset_ms=30125.0, ...)
 """
 
 from __future__ import annotations

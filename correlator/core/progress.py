@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """What the pipeline tells a watcher, all from one thread: step, start and advance while it reads, at last finish."""
+    """What the pipeline tells a watcher, from one thread: step, start and advance while it reads, finish."""
 
     def step(self, name: str) -> None:
         """A new step begins; `name` is a few words for a person (`reading`, `ordering events`)."""

@@ -1,8 +1,9 @@
 """Which restart attempt each event belongs to.
 
-An attempt is told, strongest first, by the path (`attempt_1/`, a container's restart number), by torchelastic's restart_count,
-by a second start of the launcher after the scheduler ended the first, and by a rank that introduces itself again after it failed
-(formats.md B2, B5, J). Within a file attempts follow in file order; a file without any mark is placed by time on its node.
+An attempt is told, strongest first, by the path (`attempt_1/`, a container's restart number), by torchelastic's
+restart_count, by a second start of the launcher after the scheduler ended the first, and by a rank that introduces
+itself again after it failed (formats.md B2, B5, J). Within a file attempts follow in file order; a file without any
+mark is placed by time on its node.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from correlator.core.vocabulary import CollateralKind, Context, FileKind, Role
+from correlator.identity.frame import among, is_event
 from correlator.identity.writers import Writer
 
 _ENDS_RUN = frozenset({Context.SCHEDULER_CANCELLED, Context.TASK_EXIT})
@@ -71,7 +73,7 @@ class _Stream:
 
 
 def with_attempts(frame: pl.DataFrame, writers: Sequence[Writer]) -> tuple[pl.DataFrame, int]:
-    """The frame with `attempt` filled for every event, and the number of attempts. `frame.node` is the writer's node."""
+    """The frame with `attempt` filled for every event, and how many there are. `frame.node` is the writer's node."""
     hinted = {w.path: w.attempt for w in writers if w.attempt is not None and w.attempt <= _MOST}
     lone = {w.path for w in writers if w.kind is FileKind.RANK_LOG and not w.shared}
     cuts = list(_marked(frame, hinted, lone))
@@ -110,7 +112,7 @@ def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
     failure = pl.col("role") != pl.lit(str(Role.CONTEXT))
     rows = frame.filter(identity | failure)
     repeated = rows.filter(identity).group_by("path").len().filter(pl.col("len") > 1)["path"]
-    rows = rows.filter(pl.col("path").is_in(repeated.to_list())).sort("path", "offset")
+    rows = rows.filter(among("path", repeated.to_list())).sort("path", "offset")
     state: dict[str, tuple[int, int | None, bool]] = {}
     for path, task, event, pid, offset, time in rows.select(
         "path", "task", "event", "pid", "offset", "time"
@@ -145,7 +147,7 @@ def _by_offset(frame: pl.DataFrame, cuts: Sequence[_Cut]) -> pl.DataFrame:
 
 def _highest(frame: pl.DataFrame, cuts: Iterable[_Cut]) -> int:
     highest = frame.select(pl.col("attempt").max()).item()
-    return max((cut.attempt for cut in cuts), default=int(highest or 0)) if highest is None else int(highest)
+    return max((cut.attempt for cut in cuts), default=0) if highest is None else int(highest)
 
 
 def _by_time(frame: pl.DataFrame, cuts: Sequence[_Cut], last: int) -> pl.DataFrame:

@@ -21,7 +21,7 @@ SHARE = 2 / 3
 
 @dataclass(slots=True)
 class Ballot(Generic[K, V]):
-    """Votes for the value of each key, each distinct (key, value, source) counted once, with the first place of each value."""
+    """Votes for the value of each key; a file counts once for each value, and the first place of each value is kept."""
 
     weights: dict[K, dict[V, int]] = field(default_factory=dict)
     places: dict[tuple[K, V], str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import polars as pl
 
 from correlator.core.schema import polars_schema
 from correlator.core.vocabulary import Context, FileKind
-from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, RANK_KINDS
+from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, RANK_KINDS, among, is_event
 from correlator.identity.gpus import Gpus
 from correlator.identity.places import Seating, shared_pids
 from correlator.identity.tasks import TaskMode, Tasks

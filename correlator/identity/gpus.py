@@ -1,7 +1,8 @@
 """Which GPU each rank drives: what lines say, else the order of the node's PCI addresses.
 
-Devices are numbered in PCI order by default, so local rank i drives the i-th address (general knowledge; CUDA_DEVICE_ORDER and
-CUDA_VISIBLE_DEVICES can change it). Such a guess is marked `gpu_by_order` and must weigh less than NCCL's busId.
+Devices are numbered in PCI order on common servers, so local rank i drives the i-th address (general knowledge;
+CUDA_DEVICE_ORDER and CUDA_VISIBLE_DEVICES can change it). Such a guess is marked `gpu_by_order` and must weigh less
+than NCCL's busId.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Gpus:
 
 def gpus(votes: Votes, seating: Seating) -> Gpus:
     """Decides the GPU of each rank of one attempt."""
-    said = {rank: gpu for rank, gpu in votes.gpu_of.winners().items()}
+    said = votes.gpu_of.winners()
     known = {
         (seating.node_of[rank], seating.local_of[rank]): gpu for rank, gpu in said.items() if _seated(seating, rank)
     }

@@ -1,4 +1,4 @@
-"""Members of process groups: flight-recorder configuration, NCCL communicators of which every rank is known, and the world."""
+"""Members of process groups: flight-recorder configuration, fully known NCCL communicators, and the world."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from correlator.core.model import Conflict, ProcessGroup
 from correlator.core.vocabulary import Context
-from correlator.identity.frame import attribute, numbers, place
+from correlator.identity.frame import attribute, is_event, numbers, place
 
 DEFAULT_GROUP = "default_pg"
 _MOST_GROUPS = 100_000

@@ -1,7 +1,7 @@
 """One name for each node: short host names, with addresses, pods and domain names mapped to them.
 
-Sources: pod listings (pod -> node, ip -> node; in Kubernetes the NODE column is the name people drain), NCCL and rendezvous
-address lines (host -> ip). Without a listing the pod is the node (formats.md E2).
+Sources: pod listings (pod -> node, ip -> node; in Kubernetes the NODE column is the name people drain), NCCL and
+rendezvous address lines (host -> ip). Without a listing the pod is the node (formats.md E2).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from correlator.core.vocabulary import Context
-from correlator.identity.frame import attribute
+from correlator.identity.frame import attribute, is_event
 
 _NOWHERE = frozenset({"", "localhost", "localhost4", "localhost6", "ip6-localhost", "0.0.0.0", "::", "<none>", "none"})
 _DIGITS = re.compile(r"(\d+)")

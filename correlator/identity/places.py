@@ -1,4 +1,4 @@
-"""Where each rank ran: decided votes first, then the regular block map of launchers where it is confirmed and never contradicted."""
+"""Where each rank ran: decided votes first, then the launchers' block map where it is confirmed, not contradicted."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class _Blocks:
     def _by_order(
         self, open_nodes: list[str], free: list[int], told: dict[str, int], nodes: Sequence[str]
     ) -> list[str]:
-        """Launchers number nodes in the order of their names; used where the order of tasks or of the known nodes agrees."""
+        """Launchers number nodes by name; used where the order of tasks or of the known nodes agrees."""
         order = sorted(nodes, key=natural)
         if not open_nodes or len(order) != self.blocks or len(free) != len(open_nodes):
             return []

@@ -12,7 +12,7 @@ from correlator.core.model import Conflict, RankPlace, Topology
 from correlator.core.vocabulary import FileKind
 from correlator.identity import fill
 from correlator.identity.attempts import with_attempts
-from correlator.identity.frame import LOG_KINDS, working
+from correlator.identity.frame import LOG_KINDS, among, working
 from correlator.identity.gpus import gpus
 from correlator.identity.groups import process_groups
 from correlator.identity.names import HostNames, host_names
@@ -150,7 +150,7 @@ def _task_wrote(frame: pl.DataFrame, found: Sequence[Writer], task: int) -> bool
 
 def _logged(run: _Run, last: pl.DataFrame, seating: Seating) -> set[int]:
     """Ranks whose output the files hold: they wrote a line, or the merged log of their node or task is there."""
-    wrote = last.filter(pl.col("inherits") & among("kind", LOG_KINDS)) & pl.col("rank").is_not_null()
+    wrote = last.filter(pl.col("inherits") & among("kind", LOG_KINDS) & pl.col("rank").is_not_null())
     logged = set(wrote["rank"].unique().to_list())
     merged: set[str] = set()
     for writer in run.writers:
@@ -165,7 +165,7 @@ def _logged(run: _Run, last: pl.DataFrame, seating: Seating) -> set[int]:
         elif writer.kind is FileKind.NODE_LOG and writer.node is not None:
             merged.add(writer.node)
     if run.tasks.mode is TaskMode.NODE:
-        speaking = set(last.filter(among("kind", LOG_KINDS)))["task"].unique().to_list()
+        speaking = set(last.filter(among("kind", LOG_KINDS))["task"].unique().to_list())
         speaking |= {w.task_id for w in run.writers if w.has_lines and w.kind in LOG_KINDS}
         merged |= {node for task, node in run.tasks.nodes if task in speaking}
     logged |= {rank for rank, node in seating.node_of.items() if node in merged}

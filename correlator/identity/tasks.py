@@ -11,7 +11,16 @@ import polars as pl
 
 from correlator.core.vocabulary import Context
 from correlator.identity.ballot import Ballot
-from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, attribute, numbers, place, texts
+from correlator.identity.frame import (
+    AGENT_EVENTS,
+    FOREIGN_HOST_EVENTS,
+    among,
+    attribute,
+    is_event,
+    numbers,
+    place,
+    texts,
+)
 from correlator.identity.names import HostNames
 from correlator.identity.writers import Writer
 

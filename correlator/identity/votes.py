@@ -1,4 +1,4 @@
-"""What the lines of one attempt say about ranks, nodes, local ranks, pids and GPUs, as votes (formats.md R4, B2, B3, C2, E1)."""
+"""What one attempt says about ranks, nodes, local ranks, pids and GPUs, as votes (formats.md R4, B2, B3, C2, E1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import polars as pl
 
 from correlator.core.vocabulary import Context
 from correlator.identity.ballot import CONTENT, HINT, Ballot
-from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, attribute, numbers, place, texts
+from correlator.identity.frame import (
+    AGENT_EVENTS,
+    FOREIGN_HOST_EVENTS,
+    among,
+    attribute,
+    is_event,
+    numbers,
+    place,
+    texts,
+)
 from correlator.identity.names import HostNames
 from correlator.identity.tasks import TaskMode
 from correlator.identity.writers import Writer

@@ -11,7 +11,7 @@ import polars as pl
 from correlator.core.model import Conflict
 from correlator.core.vocabulary import CollateralKind, Context, FileKind
 from correlator.identity.ballot import Ballot
-from correlator.identity.frame import AGENT_EVENTS, attribute, place, texts
+from correlator.identity.frame import AGENT_EVENTS, among, attribute, is_event, place, texts
 from correlator.identity.names import HostNames, is_address, natural
 from correlator.identity.writers import Writer
 
@@ -56,7 +56,7 @@ def _highest_rank(frame: pl.DataFrame, writers: Sequence[Writer]) -> int:
 
 
 def run_nodes(frame: pl.DataFrame, writers: Sequence[Writer], names: HostNames) -> tuple[str, ...]:
-    """Every node that any file names as part of the run, in natural order. Bare addresses of no known host are left out."""
+    """Every node that any file names as part of the run, in natural order, without bare addresses of no known host."""
     found = {writer.node for writer in writers if writer.node is not None} | set(names.listed)
     found |= {host for host in frame["host"].unique().to_list() if host is not None}
     exits = frame.filter(is_event(Context.TASK_EXIT)).select(attribute("nodes")).unique()
@@ -84,7 +84,7 @@ def store_node(frame: pl.DataFrame, nodes: Sequence[str], names: HostNames) -> s
 def logging_nodes(frame: pl.DataFrame, writers: Sequence[Writer], task_nodes: Sequence[str]) -> tuple[str, ...]:
     """Nodes from which at least one rank or launcher line is there (a kernel log alone does not count)."""
     rank_files = {w.node for w in writers if w.node and w.has_lines and w.kind not in _NOT_THE_JOB}
-    rows = frame.filter(~among("kind", _NOT_THE_JOB)) & ~pl.col("event").is_in(sorted(_FAR))
+    rows = frame.filter(~among("kind", _NOT_THE_JOB) & ~among("event", _FAR))
     wrote = {node for node in rows["node"].unique().to_list() if node is not None}
     return tuple(sorted(rank_files | wrote | set(task_nodes), key=natural))
 

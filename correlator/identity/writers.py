@@ -12,7 +12,7 @@ from correlator.core.files import FileHints, FileReport, LogFile
 from correlator.core.model import Conflict
 from correlator.core.vocabulary import FileKind
 from correlator.identity.ballot import SHARE
-from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, place
+from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, among, place
 from correlator.identity.names import HostNames
 
 _ONE_WRITER = frozenset({FileKind.RANK_LOG, FileKind.NCCL_DEBUG_LOG, FileKind.FLIGHT_RECORDER, FileKind.STACK_DUMP})
@@ -41,7 +41,7 @@ class Writer:
 def writers(
     frame: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[FileReport], names: HostNames
 ) -> tuple[tuple[Writer, ...], tuple[Conflict, ...]]:
-    """The writer of every file of the run, and where a file's name and its content disagree. `frame.host` is canonical."""
+    """The writer of every file, and where a file's name and its content disagree. `frame.host` is canonical."""
     hosts = _content(frame.filter(~among("event", FOREIGN_HOST_EVENTS)), "host")
     ranks = _content(frame.filter(~among("event", AGENT_EVENTS)), "rank")
     by_path = {report.path: report for report in reports}

@@ -49,6 +49,7 @@ class ReEngine:
     def __init__(self, patterns: Sequence[LinePattern], ids: Sequence[int] | None = None) -> None:
         numbers = range(len(patterns)) if ids is None else ids
         self._searches = tuple((number, _compiled(patterns[number])) for number in numbers)
+        self._dense = _dense(patterns)
         self.warnings: tuple[str, ...] = ()
 
     def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
@@ -62,7 +63,8 @@ class ReEngine:
                 if last > 0:
                     ends.append(start + last)
                     ids.append(number)
-        return _as_numpy(ends, np.dtype(np.int64)), _as_numpy(ids, np.dtype(np.int32))
+        found_ids = _as_numpy(ids, np.dtype(np.int32))
+        return _behind_step(buffer, _as_numpy(ends, np.dtype(np.int64)), self._dense[found_ids]), found_ids
 
 
 class HyperscanEngine:
@@ -71,7 +73,8 @@ class HyperscanEngine:
     def __init__(self, patterns: Sequence[LinePattern]) -> None:
         import hyperscan
 
-        forms = [scan_form(pattern.regex) for pattern in patterns]
+        forms = [scan_form(pattern.regex, dense=pattern.bulk) for pattern in patterns]
+        self._dense = _dense(patterns)
         self._database, refused = _build(hyperscan, forms)
         self._rest = ReEngine(patterns, sorted(refused)) if refused else None
         self._shift = max(len(patterns) - 1, 1).bit_length()
@@ -86,7 +89,8 @@ class HyperscanEngine:
         if self._database is not None and length:
             self._database.scan(memoryview(buffer)[:length], match_event_handler=_collector(packed, self._shift))
         found = np.frombuffer(packed, dtype=np.int64) if packed else np.empty(0, dtype=np.int64)
-        ends, ids = found >> self._shift, (found & ((1 << self._shift) - 1)).astype(np.int32)
+        ids = (found & ((1 << self._shift) - 1)).astype(np.int32)
+        ends = _behind_step(buffer, found >> self._shift, self._dense[ids])
         if self._rest is None:
             return ends, ids
         more_ends, more_ids = self._rest.scan(buffer, length)
@@ -145,9 +149,23 @@ def _refused(hyperscan: Any, forms: Sequence[bytes]) -> dict[int, str]:
     return refused
 
 
+def _dense(patterns: Sequence[LinePattern]) -> NDArray[np.bool_]:
+    return np.array([pattern.bulk for pattern in patterns], dtype=np.bool_)
+
+
+def _behind_step(
+    buffer: bytearray | memoryview, ends: NDArray[np.int64], dense: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Match ends, those of dense patterns moved back over the byte that their scan form looks at behind the step."""
+    if not dense.any():
+        return ends
+    last = np.frombuffer(buffer, dtype=np.uint8)[ends - 1]
+    return ends - (dense & ((last < ord("0")) | (last > ord("9"))))
+
+
 def _compiled(pattern: LinePattern) -> re.Pattern[bytes]:
     try:
-        return re.compile(scan_form(pattern.regex))
+        return re.compile(scan_form(pattern.regex, dense=pattern.bulk))
     except re.error:  # outside the shared subset
         return re.compile(pattern.regex.encode("utf-8", errors="replace"))
 

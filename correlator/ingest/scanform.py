@@ -1,13 +1,19 @@
-"""The form of a pattern that is searched in raw bytes: a net that lets through no line which the pattern itself would take.
+r"""The form of a pattern that is searched in raw bytes: a net that lets through no line which the pattern itself would take.
 
 A line pattern is written for a decoded message without prefixes. The scan sees bytes with every prefix still on them, and a
 whole chunk at once, so the pattern is rewritten: `^` and `$` go (a message starts after its prefixes and may end in a carriage
 return), everything that could swallow a line end is narrowed, and named groups become plain ones, which hyperscan needs.
 The result is valid for hyperscan and for Python's `re` on bytes alike. Its classes are those of ASCII, and `.` is one byte:
 patterns should not count characters that may lie outside ASCII.
+
+Hyperscan reports a match at each of its possible ends, so `caught: .*` would be reported once for each byte of the line. What is
+optional at the end of a pattern is therefore cut off; and a dense pattern, whose end must be the last digit of the step, is made to
+look at what follows, so that `step: 12345` is reported once and not five times.
 """
 
 from __future__ import annotations
+
+import re
 
 _BLANKS = r" \t\x0b\x0c"
 _NO_LINE_END = r"\n\r"
@@ -19,20 +25,28 @@ _ESCAPES = {
     "Z": "(?:)",
 }
 _PLAIN = {"^": "(?:)", "$": "(?:)", ".": f"[^{_NO_LINE_END}]"}
+_REPEAT = re.compile(r"\{\d*,?\d*\}")
+_OPTIONAL = re.compile(r"[?*]|\{0?,\d*\}")
+_OPEN_NUMBER = re.compile(r"(\\d|\[0-9\])(?:\+|\{1,\d*\})(\)*)$")
+STEP_END = r"(?:[^\d\n]|$)"
+"""What stands behind the last digit of a step; one byte of the match, unless it is the end of the line."""
 
 
-def scan_form(regex: str) -> bytes:
-    """The pattern as bytes for the scan engines.
+def scan_form(regex: str, *, dense: bool = False) -> bytes:
+    r"""The pattern as bytes for the scan engines. `dense`: its matches end at the step number or one byte behind it.
 
-    >>> scan_form(r"^iteration\\s+(?P<step>\\d+)$")
-    b'(?:)iteration[ \\\\t\\\\x0b\\\\x0c]+(\\\\d+)(?:)'
+    >>> scan_form(r"^iteration\s+(?P<step>\d+):.*$")
+    b'(?:)iteration[ \\t\\x0b\\x0c]+(\\d+):'
     """
-    parts: list[str] = []
+    pieces: list[str] = []
     position = 0
     while position < len(regex):
         piece, position = _next_piece(regex, position)
-        parts.append(piece)
-    return "".join(parts).encode("utf-8", errors="replace")
+        pieces.append(piece)
+    form = "".join(pieces if dense else _trimmed(pieces))
+    if dense and _OPEN_NUMBER.search(form):
+        form = _OPEN_NUMBER.sub(r"\1+\2", form) + STEP_END
+    return form.encode("utf-8", errors="replace")
 
 
 def _next_piece(regex: str, position: int) -> tuple[str, int]:
@@ -40,9 +54,12 @@ def _next_piece(regex: str, position: int) -> tuple[str, int]:
     char = regex[position]
     if char == "\\":
         escaped = regex[position + 1 : position + 2]
-        return _ESCAPES.get(escaped, char + escaped), position + 2
+        end = position + (4 if escaped == "x" else 2)
+        return _ESCAPES.get(escaped, regex[position:end]), end
     if char == "[":
         return _character_class(regex, position)
+    if char == "{" and (repeat := _REPEAT.match(regex, position)):
+        return repeat.group(), repeat.end()
     if regex.startswith("(?P<", position):
         end = regex.find(">", position)
         return ("(", end + 1) if end > 0 else (char, position + 1)
@@ -59,8 +76,7 @@ def _character_class(regex: str, start: int) -> tuple[str, int]:
     parts = ["[^" if negated else "["]
     first = position
     while position < len(regex) and (regex[position] != "]" or position == first):
-        char = regex[position]
-        width = 2 if char == "\\" else 1
+        width = 2 if regex[position] == "\\" else 1
         member = regex[position : position + width]
         if member == r"\s" and not negated:
             member = _BLANKS
@@ -69,3 +85,40 @@ def _character_class(regex: str, start: int) -> tuple[str, int]:
     if negated:
         parts.append(_NO_LINE_END)
     return "".join(parts) + "]", position + 1
+
+
+def _trimmed(pieces: list[str]) -> list[str]:
+    """Without what is optional at the end; `x+` there is as good as `x`."""
+    while (end := _optional_from(pieces)) and pieces[end - 1] not in "|(":
+        pieces = pieces[:end]
+    return pieces
+
+
+def _optional_from(pieces: list[str]) -> int:
+    """Where the last, optional item begins; 0 where the last item is needed."""
+    if len(pieces) < 2:
+        return 0
+    last = len(pieces) - 1
+    if pieces[last] == "(?:)":  # once `$`
+        return last
+    if pieces[last] == ")" and pieces[last - 1] == "*" and pieces[last - 3 : last - 2] == ["("]:  # (?P<rest>[^\n]*)
+        return last - 3
+    if pieces[last] == "+" and pieces[last - 1] != ")":
+        return last
+    if pieces[last] == "?" and _OPTIONAL.fullmatch(pieces[last - 1]):  # the ? of a lazy quantifier
+        last -= 1
+    if not _OPTIONAL.fullmatch(pieces[last]) or pieces[last - 1] == "+" or _REPEAT.fullmatch(pieces[last - 1]):
+        return 0
+    return _item_start(pieces, last - 1)
+
+
+def _item_start(pieces: list[str], end: int) -> int:
+    """Where the item that ends at `end` begins: a single piece, or a group with all that is in it."""
+    if pieces[end] != ")":
+        return end
+    depth = 0
+    for position in range(end, -1, -1):
+        depth += (pieces[position] == ")") - (pieces[position] == "(")
+        if not depth:
+            return position
+    return 0

@@ -26,7 +26,7 @@ _FIRST_BYTE_SURROGATE = 0xDC80
 
 
 def shareable(diagnosis: Diagnosis) -> Diagnosis:
-    """The same diagnosis with credentials masked and undecodable bytes of file names spelt out as `\\xff`."""
+    r"""The same diagnosis with credentials masked and undecodable bytes of file names spelt out as `\\xff`."""
     return map_texts(diagnosis, _shareable_text)
 
 
@@ -45,10 +45,10 @@ def map_texts(value: T, change: Callable[[str], str]) -> T:
 
 @lru_cache(maxsize=65536)
 def visible(text: str) -> str:
-    """One line that a terminal cannot mistake for orders: escape sequences go, other control characters are spelt out.
+    r"""One line that a terminal cannot mistake for orders: escape sequences go, other control characters are spelt out.
 
-    >>> visible("\\x1b[31mred\\x1b[0m\\ttab\\x07 \\u202ebidi")
-    'red tab\\\\x07 \\\\u202ebidi'
+    >>> visible("\x1b[31mred\x1b[0m\ttab\x07 \u202ebidi")
+    'red tab\\x07 \\u202ebidi'
     """
     if text.isprintable():
         return text

@@ -90,7 +90,8 @@ class Page:
             lines[-1].append("…")
         head = label or Text()
         if cell_len(head.plain) >= indent > 0:
-            self._emit(head)
+            for line in head.wrap(self._console, self.width, overflow="fold"):
+                self._emit(line)
             head = Text()
         for line in lines or [Text()]:
             head.pad_right(max(indent - cell_len(head.plain), 0))

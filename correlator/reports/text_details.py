@@ -40,15 +40,24 @@ def _evidence(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     if not initiators:
         return
     page.heading("Evidence", "times corrected where the clocks allow it")
+    shown = initiators if verbose else initiators[:_MOST_EVIDENCE]
     most = None if verbose else max(1, _MOST_EVIDENCE // len(initiators))
-    for initiator in initiators[: None if verbose else _MOST_EVIDENCE]:
+    for index, initiator in enumerate(shown):
         if len(initiators) > 1:
+            if index:
+                page.gap()
             page.row("", styled((phrases.culprit(initiator), "bold")), indent=2)
         for evidence in initiator.evidence[:most]:
             _evidence_line(page, evidence, verbose=verbose)
         if most is not None and len(initiator.evidence) > most:
-            more = phrases.count(len(initiator.evidence) - most, "more line")
-            page.row("", styled((f"… {more}, shown by --verbose", "dim")), indent=_INDENT)
+            _more(page, phrases.count(len(initiator.evidence) - most, "more line"))
+    if len(shown) < len(initiators):
+        page.gap()
+        _more(page, phrases.count(len(initiators) - len(shown), "more of them", "more of them"))
+
+
+def _more(page: Page, what: str) -> None:
+    page.row("", styled((f"… {what}, shown by --verbose", "dim")), indent=_INDENT)
 
 
 def _evidence_line(page: Page, evidence: Evidence, *, verbose: bool) -> None:
@@ -88,8 +97,7 @@ def _hypotheses(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     for hypothesis in hypotheses if verbose else hypotheses[:_MOST_RIVALS]:
         _hypothesis(page, hypothesis)
     if not verbose and len(hypotheses) > _MOST_RIVALS:
-        more = f"… {len(hypotheses) - _MOST_RIVALS} less likely, shown by --verbose"
-        page.row("", styled((more, "dim")), indent=_INDENT)
+        _more(page, f"{len(hypotheses) - _MOST_RIVALS} less likely")
 
 
 def _hypothesis(page: Page, hypothesis: Hypothesis) -> None:

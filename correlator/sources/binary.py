@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 from typing import Final
 
 from correlator.sources.sample import Sample
@@ -38,7 +37,7 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
 _TEXT_MAGIC: Final = frozenset({b"BM", b"RIFF", b"GIF8", b"GGUF", b"PAR1", b"BZh", b"Rar!", b"ARROW1"})
 """Magic that is also plain letters: believed only where the bytes are not text."""
 _NO_LOG_SUFFIX: Final[dict[str, str]] = {
-    **dict.fromkeys(("py", "sh", "bash", "sbatch", "slurm", "c", "cc", "cpp", "cu", "h", "rs", "go", "js"), "source code"),
+    **dict.fromkeys(("py", "sh", "bash", "sbatch", "slurm", "c", "cc", "cpp", "cu", "h", "rs", "go"), "source code"),
     **dict.fromkeys(("yaml", "yml", "toml", "ini", "cfg", "conf", "env", "lock"), "a configuration file"),
     **dict.fromkeys(("md", "rst", "html", "css", "tex", "svg", "xml", "ipynb", "diff", "patch"), "a document"),
     **dict.fromkeys(("csv", "tsv"), "a table of values"),
@@ -76,8 +75,7 @@ def is_pickle(head: bytes) -> bool:
 
 def name_reason(name: str) -> str | None:
     """What a file's name alone says it is, where that is no log; content may overrule it."""
-    suffix = PurePosixPath(name).suffix[1:].lower()
-    return _NO_LOG_SUFFIX.get(suffix)
+    return _NO_LOG_SUFFIX.get(name.rpartition(".")[2].lower()) if "." in name else None
 
 
 def is_own_report(head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What the lines of a sample are, counted: whose prefixes, how many ranks, which hosts (formats.md B1, B5, C1, E1-E3, H4).
+"""What the lines of a sample are, counted: whose prefixes, how many ranks, which hosts.
 
 Only heads of lines are looked at. Messages speak of other ranks and hosts; the writer stands in front.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from correlator.sources import line_heads as heads
 from correlator.sources.hosts import is_host_shape, short_host
 from correlator.sources.sample import Sample
 
@@ -19,67 +20,6 @@ _LINE_BYTES: Final = 320
 _LINES: Final = 600
 """Lines of a sample that are looked at, evenly spread."""
 
-_MONTH: Final = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_DAY: Final = rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
-_ISO: Final = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-_ZONE: Final = rb"(?:Z|[+-]\d\d:?\d\d)"
-_HOST: Final = rb"[A-Za-z0-9][\w.-]{0,253}"
-_PROGRAM: Final = rb"(?P<program>[A-Za-z][\w./@()-]{0,63})(?:\[\d+\])?: "
-
-_CRI: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}" + _ZONE + rb" (?:stdout|stderr) [FP] ")
-_KUBECTL: Final = re.compile(rb"(?:\[pod/[^\]\n]+\] )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z ")
-_DOCKER: Final = re.compile(rb'\{"log":"')
-_ANSI: Final = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
-_LABEL: Final = re.compile(rb" {0,6}(\d{1,6}): ")
-_PDSH: Final = re.compile(rb"([A-Za-z][A-Za-z0-9.-]{0,62}\d[A-Za-z0-9.-]{0,62}): ")
-
-_KERNEL: Final = re.compile(
-    rb"(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\]"  # dmesg, journalctl short-monotonic
-    rb"|\[" + _DAY + rb" " + _MONTH + rb" [ \d]\d \d\d:\d\d:\d\d \d{4}\] "  # dmesg -T
-    rb"|(?:kern|user|daemon|syslog) *:[a-z]+ *: "  # dmesg -x
-    rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}" + _ZONE + rb" "  # dmesg --time-format iso
-    rb"|" + _HOST + rb": kern: [a-z]+: \["  # Talos
-    rb"|-- (?:Boot|Journal begins|Logs begin|No entries)|__CURSOR="
-    rb'|\{(?=[^\n]*"__REALTIME_TIMESTAMP")'
-)
-_SYSLOG: Final = re.compile(
-    rb"(?:" + _MONTH + rb" [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
-    rb"|" + _ISO + _ZONE + rb"|" + _DAY + rb" " + _ISO + rb" [A-Z]{2,5}|\d{10}\.\d{6})"
-    rb" (?P<host>" + _HOST + rb") " + _PROGRAM
-)
-_RFC5424: Final = re.compile(
-    rb"<\d{1,3}>1 \S+ (?P<host>" + _HOST + rb") (?P<program>\S{1,48}) \S{1,128} \S{1,32} (?:-|\[)"
-)
-_APPLICATION: Final = re.compile(rb"python|torchrun|train|srun|bash|sh$|docker|container|pt_main|deepspeed|accelerate|mpi|ray")
-
-_TORCH_PYTHON: Final = (
-    rb"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ (?:[\w.-]+/)*torch/distributed/(?:run|launch|launcher|elastic)"
-)
-_LINE: Final = re.compile(
-    rb"(?P<tee>\[[A-Za-z_]\w*?(?P<tee_local>\d{1,4})\]:)"
-    rb"|(?P<bare>\[(?P<bare_rank>\d{1,6})\](?::| [A-Z]))"
-    rb"|(?P<mpi>\[\d+,(?:mpirank:)?(?P<mpi_rank>\d+)[^\]\n]*\]<std(?:out|err)>:)"
-    rb"|(?P<nccl>(?:\[\d{4}-\d\d-\d\d [\d:.]+\] )?(?P<nccl_host>[\w.-]+):(?P<nccl_pid>\d+):\d+ (?:\[-?\d+\] )?(?:\S+ )*?NCCL "
-    rb"|NCCL version \d)"
-    rb"|(?P<ray>\((?:\w[\w.:()]*) pid=\d+(?:, ip=[\d.]+)?\) |\((?:raylet|autoscaler|pid=)[^)\n]*\) "
-    rb"|\[" + _ISO + rb" [DIWECF] \d+ \d+\] |" + _ISO + rb"\t(?:INFO|WARNING|ERROR|DEBUG) )"
-    rb"|(?P<scheduler>(?:srun|sbatch|salloc|scancel|slurmstepd(?:-[\w.-]+)?|slurmctld|slurmd): )"
-    rb"|(?P<daemon>\[\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?(?:[+-]\d\d:\d\d)?\] )"
-    rb"|(?P<agent>" + _TORCH_PYTHON + rb"|(?:INFO|WARNING|ERROR):torch\.distributed\."
-    rb"|\[" + _ISO + rb"\] torch\.distributed\.(?:run|launch|elastic)[\w.]*: \["
-    rb"|\[" + _ISO + rb"\] \[[A-Z]+\] \[(?:launch|runner|multinode_runner)\.py"
-    rb"|torch\.distributed\.elastic\.|torch\.distributed\.DistNetworkError)"
-    rb"|(?P<table>={8,}|-{8,}|\*{8,}|Failures:|Root Cause|\[\d+\]:$| {2}(?:time|host|rank|exitcode|error_file|traceback) +: "
-    rb'|Traceback \(most|  File "|    |\S+ FAILED$|  <NO_OTHER|Setting OMP_NUM|\[W\d{3,4} [\d:.]+ socket\.cpp)'
-)
-_RANK_HEAD: Final = re.compile(rb"\[rank ?(\d{1,6})\]")
-_RANK_OF: Final = re.compile(rb"\brank(?:=| |: )(\d{1,6})(?: of \d|/\d|[ ,]+local_rank)")
-_LOCAL_OF: Final = re.compile(rb"\blocal_rank(?:=| |: )(\d{1,4})\b")
-_RANK_WORD: Final = re.compile(rb"rank[ _-]?(\d{1,6})(?::| \|) ", re.IGNORECASE)
-_HOST_OF: Final = re.compile(
-    rb"\bhost(?:name)?(?:=|: | +: | )(" + _HOST + rb")(?=[\s,;)\]]|$)|error: (" + _HOST + rb"): tasks? \d"
-)
-_STAMP: Final = re.compile(rb".{0,40}?\d\d:\d\d:\d\d")
 _HOSTS: Final = 64
 """Hosts kept for each file."""
 
@@ -98,7 +38,7 @@ class Traits:
     container: int = 0
     """Lines with the stamp of a container runtime."""
     heads: Counter[str] = field(default_factory=Counter)
-    """Lines by the group of `_LINE` that their head matched."""
+    """Lines by the group of `heads.LINE` that their head matched."""
     ranks: Counter[int] = field(default_factory=Counter)
     """Global ranks that lines were written by."""
     locals: set[int] = field(default_factory=set)
@@ -152,20 +92,20 @@ def _lines(sample: Sample) -> Iterator[bytes]:
 def _count(line: bytes, traits: Traits) -> None:
     traits.lines += 1
     if b"\x1b" in line:
-        line = _ANSI.sub(b"", line)
-    container = _CRI.match(line) or _DOCKER.match(line)
+        line = heads.ANSI.sub(b"", line)
+    container = heads.CONTAINER.match(line)
     if container:
         traits.container += 1
         line = line[container.end() :]
-    if _STAMP.match(line):
+    if heads.STAMP.match(line):
         traits.stamped += 1
-    if _count_system(line, traits):
+    if heads.SYSTEM_START.match(line) and _count_system(line, traits):
         return
-    if not container and (container := _KUBECTL.match(line)):
+    if not container and line[:1] in heads.KUBECTL_START and (container := heads.KUBECTL.match(line)):
         traits.container += 1
         line = line[container.end() :]
     line = _peel_writer(line, traits)
-    head = _LINE.match(line)
+    head = heads.LINE.match(line)
     if head is not None and head.lastgroup is not None:
         traits.heads[head.lastgroup] += 1
     _count_ranks(line, head, traits)
@@ -174,14 +114,14 @@ def _count(line: bytes, traits: Traits) -> None:
 
 def _count_system(line: bytes, traits: Traits) -> bool:
     """Count a line of the kernel, of syslog or of the journal; True if it was one."""
-    syslog = _SYSLOG.match(line) or _RFC5424.match(line)
+    syslog = heads.RFC5424.match(line) if line.startswith(b"<") else heads.SYSLOG.match(line)
     if syslog is None:
-        if _KERNEL.match(line):
+        if heads.KERNEL.match(line):
             traits.kernel += 1
             return True
         return False
     _add_host(syslog["host"], traits, writer=True)
-    if _APPLICATION.match(syslog["program"]):
+    if heads.APPLICATION.match(syslog["program"]):
         traits.application += 1
         _count_ranks(line[syslog.end() :], None, traits)
     else:
@@ -191,20 +131,19 @@ def _count_system(line: bytes, traits: Traits) -> bool:
 
 def _peel_writer(line: bytes, traits: Traits) -> bytes:
     """The line behind a task id of srun or a host name of pdsh."""
-    if label := _LABEL.match(line):
+    if label := heads.LABEL.match(line):
         traits.labels[int(label[1])] += 1
         traits.heads["label"] += 1
         return line[label.end() :]
-    if writer := _PDSH.match(line):
-        if is_host_shape(writer[1].decode("ascii")):
-            _add_host(writer[1], traits, writer=True)
-            traits.heads["pdsh"] += 1
-            return line[writer.end() :]
+    if (writer := heads.PDSH.match(line)) and is_host_shape(writer[1].decode("ascii")):
+        _add_host(writer[1], traits, writer=True)
+        traits.heads["pdsh"] += 1
+        return line[writer.end() :]
     return line
 
 
 def _count_ranks(line: bytes, head: re.Match[bytes] | None, traits: Traits) -> None:
-    found = _RANK_HEAD.search(line, 0, 120) or _RANK_WORD.match(line) or _RANK_OF.search(line)
+    found = heads.RANK_HEAD.search(line, 0, 120) or heads.RANK_WORD.match(line) or heads.RANK_OF.search(line)
     local = None
     if head is not None:
         if head["mpi_rank"]:
@@ -219,7 +158,7 @@ def _count_ranks(line: bytes, head: re.Match[bytes] | None, traits: Traits) -> N
         return
     rank = int(found[1])
     traits.ranks[rank] += 1
-    if local is None and (said := _LOCAL_OF.search(line)):
+    if local is None and (said := heads.LOCAL_OF.search(line)):
         local = int(said[1])
     if local is not None:
         traits.locals.add(local)
@@ -232,8 +171,10 @@ def _count_hosts(line: bytes, head: re.Match[bytes] | None, traits: Traits) -> N
         _add_host(head["nccl_host"], traits, writer=True)
         traits.pids.add(int(head["nccl_pid"]))
     elif b"host" in line or b": task" in line:
-        for named in _HOST_OF.finditer(line):
-            _add_host(named[1] or named[2], traits, writer=False)
+        identity = heads.RANK_OF.search(line) is not None
+        for named in heads.HOST_OF.finditer(line):
+            table = named["colon"] is not None and named["colon"].startswith(b"  ")
+            _add_host(named["host"] or named["task_host"], traits, writer=identity or table)
 
 
 def _add_host(name: bytes, traits: Traits, *, writer: bool) -> None:

@@ -1,4 +1,4 @@
-"""The raw lines before an event, for a person to read; read again from the file, so nothing has to be kept in memory."""
+"""The raw lines before an event, for a person to read; read again from the file, so nothing is kept in memory."""
 
 from __future__ import annotations
 

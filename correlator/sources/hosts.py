@@ -6,9 +6,10 @@ import re
 from typing import Final
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
+_LETTER: Final = re.compile(r"[a-z]", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _SHAPE: Final = re.compile(
-    r"(?:[a-z0-9-]*?(?:node|nid|host|gpu|dgx|hgx|compute|server|srv|machine|blade|vm|cn|slave|box)[a-z]{0,3}-?\d[a-z0-9-]*"
+    r"(?:(?:[a-z][a-z0-9]{0,9}-){0,2}[a-z0-9]{0,6}?(?:node|nid|host|gpu|dgx|hgx|compute|server|srv|machine|blade|vm|cn|slave|box)[a-z]{0,3}-?\d[a-z0-9-]*"
     r"|ip(?:-\d{1,3}){4}"
     r"|[a-z]{1,6}\d{1,4}(?:-\d{1,4}){1,3}"  # h100-01-028, dgx1-07
     r"|[a-z]{1,6}(?:-\d{1,4}){2,3}"  # compute-0-1
@@ -52,13 +53,13 @@ def can_be_host(name: str) -> bool:
     if _ADDRESS.fullmatch(name):
         return True
     short = short_host(name)
-    if not _LABEL.fullmatch(short) or short.isdigit():
+    if len(short) < 2 or not _LABEL.fullmatch(short) or not _LETTER.search(short):
         return False
     return is_host_shape(short) or not _WORD.fullmatch(short)
 
 
 def is_host_shape(name: str) -> bool:
-    """True for a name built like those of cluster nodes: node03, gpu-044, nid001011, ip-10-1-7-110, h100-01-028, c01n02."""
+    """True for a name built like those of cluster nodes: node03, gpu-044, nid001011, ip-10-1-7-110, c01n02."""
     if _ADDRESS.fullmatch(name):
         return True
     short = short_host(name)
@@ -66,5 +67,5 @@ def is_host_shape(name: str) -> bool:
 
 
 def is_pod_shape(name: str) -> bool:
-    """True for names that job controllers give to pods: job-worker-3, job-master-0, set-workers-0-3-x7k2p (formats.md E2)."""
+    """True for names that controllers give to pods: job-worker-3, set-workers-0-3-x7k2p (formats.md E2)."""
     return _POD.fullmatch(name) is not None

@@ -12,7 +12,7 @@ from correlator.sources.streams import LogStream, compression_of, open_regular
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Both ends of a file, decompressed. `tail` is empty where the head is the whole file or the end is out of reach."""
+    """Both ends of a file, decompressed; no tail where the head is the whole file or the end is out of reach."""
 
     head: bytes
     tail: bytes

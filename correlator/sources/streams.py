@@ -1,8 +1,8 @@
 """Plain bytes from a file, whatever packs them; a stream that breaks off gives what it has and says why.
 
-gzip goes through isal (1.3 GB/s for each core, performance.md section e) or zlib where isal has no wheel; zstd through zstandard.
-Both may hold several members or frames (rotated logs are concatenated). A gzip member is decoded by hand rather than by `igzip.open`
-because a buffered reader throws away what it has already decoded when the next block is damaged.
+gzip goes through isal (1.3 GB/s for each core, performance.md section e) or zlib where isal has no wheel; zstd through
+zstandard. Both may hold several members or frames (rotated logs are concatenated). A gzip member is decoded by hand
+rather than by `igzip.open` because a buffered reader throws away what it has decoded when the next block is damaged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def _gzip_engine() -> tuple[Callable[[], _Gunzip], tuple[type[Exception], ...]]:
         from isal import isal_zlib
     except ImportError:
         return (lambda: cast("_Gunzip", zlib.decompressobj(wbits=31))), (zlib.error,)
-    return (lambda: cast("_Gunzip", isal_zlib.decompressobj(wbits=31))), (zlib.error, isal_zlib.error)
+    damaged = cast("type[Exception]", isal_zlib.error)
+    return (lambda: cast("_Gunzip", isal_zlib.decompressobj(wbits=31))), (zlib.error, damaged)
 
 
 _gunzip, _GZIP_ERRORS = _gzip_engine()
@@ -102,6 +103,7 @@ class LogStream(io.RawIOBase):
         self._blocks = _BLOCKS[compression](self._packed())
 
     def readable(self) -> bool:
+        """Always true."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
@@ -110,6 +112,7 @@ class LogStream(io.RawIOBase):
         return self._read_plain(view) if self._plain else self._read_packed(view)
 
     def close(self) -> None:
+        """Close the file below as well."""
         if not self.closed:
             self._pending = memoryview(b"")
             self._raw.close()

@@ -28,7 +28,10 @@ def special_reason(mode: int) -> str | None:
 
 
 def walk(root: str, limits: Limits, prefix: str = "") -> Iterator[Found | Skipped]:
-    """Every file below `root`, and a row with a reason for every thing that is none. Raises OSError if `root` cannot be listed."""
+    """Every file below `root`, and a row with a reason for every thing that is none.
+
+    Raises OSError if `root` itself cannot be listed.
+    """
     real_root = os.path.realpath(root)
     visited: set[tuple[int, int]] = set()
     seen = 0
@@ -87,7 +90,8 @@ def _link_reason(path: str, real_root: str) -> str:
     try:
         target = os.path.realpath(path, strict=True)
     except OSError as error:
-        return "a broken link" if isinstance(error, FileNotFoundError) else f"a link that cannot be followed: {_words(error)}"
+        broken = isinstance(error, FileNotFoundError)
+        return "a broken link" if broken else f"a link that cannot be followed: {_words(error)}"
     if target == real_root or target.startswith(real_root + os.sep):
         return "a link to what is read under its own name"
     return "a link out of the folder: pass its target as well if it belongs to the run"

@@ -10,7 +10,12 @@ from correlator.parsers.base import Dialect, Hit, LinePattern
 from correlator.parsers.dialects.support import with_attributes
 
 _SOURCE = "formats.md E5"
-_LSF_REASONS = {"RUNLIMIT": "time_limit", "PREEMPT": "preemption", "REQUEUE_OWNER": "requeue", "REQUEUE_ADMIN": "requeue"}
+_LSF_REASONS = {
+    "RUNLIMIT": "time_limit",
+    "PREEMPT": "preemption",
+    "REQUEUE_OWNER": "requeue",
+    "REQUEUE_ADMIN": "requeue",
+}
 
 
 def _lsf(hit: Hit) -> Iterable[Event]:

@@ -11,7 +11,7 @@ from correlator.parsers.dialects.support import with_attributes
 
 _SYSTEM = frozenset({Layer.SYSLOG, Layer.KERNEL})
 _SOURCE = "formats.md H5"
-_PROGRAM = r"(?:[A-Za-z][A-Za-z0-9_.-]*\[[0-9]+\]: )?"
+_PROGRAM = r"(?:[0-9]{1,2} [A-Z][a-z]{2} [0-9:]{8} )?(?:[A-Za-z][A-Za-z0-9_.-]*\[[0-9]+\]: )?"
 _AMOUNT = r"([+-]?[0-9]+\.?[0-9]*)"
 
 

@@ -126,7 +126,9 @@ PATTERNS = (
         event_name=Context.AGENT_SIGNALLED,
         regex=r"Main process received (SIG[A-Z0-9]+)",
         requires=_LAYERS,
-        samples=("[2025-11-30 01:02:05,345] [INFO] [launch.py:331:sigkill_handler] Main process received SIGTERM, exiting",),
+        samples=(
+            "[2025-11-30 01:02:05,345] [INFO] [launch.py:331:sigkill_handler] Main process received SIGTERM, exiting",
+        ),
         lookalikes=("[2025-11-30 01:02:05,345] [INFO] [launch.py:331:main] Main process received 8 worlds",),
         source=_SOURCE,
         build=_signalled,
@@ -159,8 +161,12 @@ PATTERNS = (
         event_name=Context.LAUNCHER_STARTED,
         regex=r"WORLD INFO DICT: (\{[^\n]*\})",
         requires=_LAYERS,
-        samples=("[2025-11-30 01:00:00,123] [INFO] [launch.py:164:main] WORLD INFO DICT: {'node01': [0, 1], 'node02': [0, 1]}",),
-        lookalikes=("[2025-11-30 01:00:00,123] [INFO] [runner.py:568:main] cmd = python -u -m deepspeed.launcher.launch",),
+        samples=(
+            "[2025-11-30 01:00:00,123] [INFO] [launch.py:164:main] WORLD INFO DICT: {'node01': [0, 1], 'node02': [0, 1]}",
+        ),
+        lookalikes=(
+            "[2025-11-30 01:00:00,123] [INFO] [runner.py:568:main] cmd = python -u -m deepspeed.launcher.launch",
+        ),
         source=_SOURCE,
         build=_world_info,
     ),

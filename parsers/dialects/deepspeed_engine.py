@@ -45,7 +45,9 @@ PATTERNS = (
         samples=(
             "[2025-11-30 01:02:03,123] [INFO] [logging.py:128:log_dist] [Rank 0] step=1200, skipped=3, lr=[1e-05], mom=[(0.9, 0.95)]",
         ),
-        lookalikes=("[2025-11-30 01:02:03,123] [INFO] [logging.py:128:log_dist] [Rank 0] DeepSpeed Final Optimizer = adam",),
+        lookalikes=(
+            "[2025-11-30 01:02:03,123] [INFO] [logging.py:128:log_dist] [Rank 0] DeepSpeed Final Optimizer = adam",
+        ),
         source=_SOURCE,
     ),
     LinePattern(
@@ -58,7 +60,9 @@ PATTERNS = (
             "[2025-11-30 01:02:03,123] [INFO] [timer.py:260:stop] epoch=0/micro_step=1200/global_step=1200, "
             "RunningAvgSamplesPerSec=12.3, CurrSamplesPerSec=12.1",
         ),
-        lookalikes=("[2025-11-30 01:02:03,123] [INFO] [logging.py:128:log_dist] [Rank 0] time (ms) | fwd: 10.1 | bwd: 20.1",),
+        lookalikes=(
+            "[2025-11-30 01:02:03,123] [INFO] [logging.py:128:log_dist] [Rank 0] time (ms) | fwd: 10.1 | bwd: 20.1",
+        ),
         source=_SOURCE,
     ),
     LinePattern(
@@ -92,7 +96,9 @@ PATTERNS = (
         event_name=Context.CHECKPOINT_SAVED,
         regex=_RANK + _TORCH + r"Checkpoint ([^ \n]*global_step[0-9]+) is ready now",
         priority=55,
-        samples=("[2025-11-30 01:02:03,123] [INFO] [logging.py:96:log_dist] [Rank 0] [Torch] Checkpoint global_step1200 is ready now!",),
+        samples=(
+            "[2025-11-30 01:02:03,123] [INFO] [logging.py:96:log_dist] [Rank 0] [Torch] Checkpoint global_step1200 is ready now!",
+        ),
         lookalikes=(
             "[2025-11-30 01:02:03,123] [INFO] [logging.py:96:log_dist] [Rank 0] [Torch] Checkpoint global_step1200 is about to be saved!",
         ),

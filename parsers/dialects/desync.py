@@ -5,6 +5,7 @@ The ranks in these texts are ranks inside the group. The lines of a desync repor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from correlator.core.event import Event
@@ -39,6 +40,21 @@ def _missing(reason: str) -> Build:
     return build
 
 
+def _report(hit: Hit) -> Iterable[Event]:
+    """The ranks that stand lowest: those that did not join the next collective, else those that did not finish theirs."""
+    text = "\n".join(hit.record.messages) if hit.record else hit.line.message
+    missed, unfinished = _NOT_JOINED.search(text), _NOT_FINISHED.search(text)
+    found = missed or unfinished
+    event = hit.make(collective_seq=int64(found[2]) if found else None, attributes=())
+    yield with_attributes(
+        event,
+        ranks=json_list(numbers(found[1])) if found else "[]",
+        scope="group",
+        reason="did not join" if missed else "did not finish",
+        joined_ranks=json_list(numbers(unfinished[1])) if missed and unfinished else None,
+    )
+
+
 def _waiting_ranks(hit: Hit) -> Iterable[Event]:
     yield with_attributes(
         hit.make(collective_seq=int64(hit.match["joined_seq"]), attributes=()),
@@ -60,7 +76,21 @@ def _mismatch(hit: Hit) -> Iterable[Event]:
     yield grouped(event, hit)
 
 
+_NOT_JOINED = re.compile(r"\[(\d[\d, ]*)\] finished collective #\d+, but didn't join collective #(\d+)")
+_NOT_FINISHED = re.compile(r"\[(\d[\d, ]*)\] joined but didn't finish collective #(\d+)")
+
 _DESYNC = (
+    LinePattern(
+        id="desync.report",
+        event_name=Context.NAMED_MISSING_RANKS,
+        regex=r"To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
+        samples=("\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",),
+        lookalikes=("To our best knowledge, nothing caused the desync",),
+        anchor=Anchor.ANYWHERE,
+        record="desync_report",
+        source="formats.md A6",
+        build=_report,
+    ),
     LinePattern(
         id="desync.not_joined",
         event_name=Context.NAMED_MISSING_RANKS,

@@ -12,7 +12,8 @@ from dataclasses import replace
 from correlator.core.event import Event
 from correlator.core.vocabulary import Context, TimeSource
 from correlator.parsers.base import Anchor, Dialect, Hit, Layer, LinePattern
-from correlator.parsers.dialects.support import gpu_address, wall_clock_ns, with_attributes
+from correlator.parsers.dialects.support import wall_clock_ns, with_attributes
+from correlator.parsers.pci import normalise_pci
 
 _KERNEL = frozenset({Layer.KERNEL})
 _CAUSE = re.compile(r"caused by previous Xid (\d+)")
@@ -24,7 +25,7 @@ _RECOVERY = re.compile(r"recovery action changed from .* to 0x[0-9a-f]+ \(([^)]*
 def _xid(hit: Hit) -> Iterable[Event]:
     rest = hit.line.message[hit.match.end() :]
     pid, name, cause, action = (pattern.search(rest) for pattern in (_PROCESS, _NAME, _CAUSE, _RECOVERY))
-    event = hit.make(gpu=gpu_address(hit.match[1]), process_pid=int(pid[1]) if pid else None)
+    event = hit.make(gpu=normalise_pci(hit.match[1]), process_pid=int(pid[1]) if pid else None)
     yield with_attributes(
         event,
         xid=int(hit.match[2]),
@@ -35,7 +36,7 @@ def _xid(hit: Hit) -> Iterable[Event]:
 
 
 def _gpu_identity(hit: Hit) -> Iterable[Event]:
-    yield with_attributes(hit.make(gpu=gpu_address(hit.match[1])), uuid=hit.match[2])
+    yield with_attributes(hit.make(gpu=normalise_pci(hit.match[1])), uuid=hit.match[2])
 
 
 def _boot(hit: Hit) -> Iterable[Event]:

@@ -110,7 +110,9 @@ PATTERNS = (
         id="kubernetes.event",
         event_name=Context.POD_STATUS,
         regex=(
-            r"([0-9][0-9a-z]*|<unknown>)(?: \(x[0-9]+ over [0-9a-z]+\))?[ \t]+(?:Warning|Normal)[ \t]+(" + _REASONS + r")[ \t]+"
+            r"([0-9][0-9a-z]*|<unknown>)(?: \(x[0-9]+ over [0-9a-z]+\))?[ \t]+(?:Warning|Normal)[ \t]+("
+            + _REASONS
+            + r")[ \t]+"
             r"(pod|node)/([a-z0-9][a-z0-9.-]*)[ \t]+([^\n]+)"
         ),
         samples=(
@@ -118,7 +120,9 @@ PATTERNS = (
             "61s         Warning   Evicted        pod/job-worker-1   The node was low on resource: memory.",
             "2m (x4 over 9m)   Warning   BackOff   pod/job-worker-1   Back-off restarting failed container",
         ),
-        lookalikes=("5m12s       Normal    Scheduled      pod/job-worker-3   Successfully assigned ml/job-worker-3 to node05",),
+        lookalikes=(
+            "5m12s       Normal    Scheduled      pod/job-worker-3   Successfully assigned ml/job-worker-3 to node05",
+        ),
         source=_SOURCE,
         build=_event_row,
     ),
@@ -148,7 +152,9 @@ PATTERNS = (
         regex=r"System OOM encountered, victim process: ([^,\n]+), pid: ([0-9]+)",
         anchor=Anchor.ANYWHERE,
         priority=45,
-        samples=("3m          Warning   SystemOOM   node/node05   System OOM encountered, victim process: python3, pid: 4245",),
+        samples=(
+            "3m          Warning   SystemOOM   node/node05   System OOM encountered, victim process: python3, pid: 4245",
+        ),
         lookalikes=("Updated alert rules: SystemOOM, NodeNotReady",),
         source=_SOURCE,
         build=_system_oom,

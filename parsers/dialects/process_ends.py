@@ -95,7 +95,10 @@ PATTERNS = (
             "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with exit code 1",
             "-- Process 3 terminated with the following error:",
         ),
-        lookalikes=("Process 3 terminated normally", "2025-11-30 01:02:03,123 [INFO] pool: process 3 terminated with no jobs"),
+        lookalikes=(
+            "Process 3 terminated normally",
+            "2025-11-30 01:02:03,123 [INFO] pool: process 3 terminated with no jobs",
+        ),
         source="formats.md G1",
         build=_spawn_ended,
     ),

@@ -76,7 +76,7 @@ DIALECT = Dialect(
         LinePattern(
             id="identity.env_line",
             event_name=Context.RANK_IDENTITY,
-            regex=r"env: rank=(?P<rank>\d+) local_rank=(?P<local_rank>\d+) world=(?P<world_size>\d+) "
+            regex=r"(?:env: )?rank=(?P<rank>\d+) local_rank=(?P<local_rank>\d+) world=(?P<world_size>\d+) "
             rf"host=(?P<host_name>{_NAME}) pid=(?P<process_pid>\d+)(?: gpu=(?P<printed_gpu>[0-9a-fA-F:.]+))?",
             samples=("[default1]:2025-11-30 01:02:03,123 [INFO] env: rank=9 local_rank=1 world=64 host=node03 pid=68 gpu=0000:43:00",),
             lookalikes=("env: rank=9",),

@@ -96,7 +96,9 @@ PATTERNS = (
         role=Role.COLLATERAL,
         regex=r"(?:ray\.exceptions\.)?RayTaskError(?:\([A-Za-z_.]+\))?: ray::",
         anchor=Anchor.ANYWHERE,
-        samples=("ray.exceptions.RayTaskError(ValueError): ray::TrainWorker.step() (pid=4245, ip=10.0.0.5, actor_id=7ea5)",),
+        samples=(
+            "ray.exceptions.RayTaskError(ValueError): ray::TrainWorker.step() (pid=4245, ip=10.0.0.5, actor_id=7ea5)",
+        ),
         lookalikes=("(TrainWorker pid=4245) retry policy for RayTaskError: none",),
         source=_SOURCE,
         build=_death,

@@ -144,7 +144,9 @@ PATTERNS = (
             "  1%|1         | 97/7800 [02:07<2:43:22,  1.31s/it]slurmstepd: error: "
             "*** STEP 77.0 ON node03 CANCELLED AT 2025-11-30T01:02:03 ***",
         ),
-        lookalikes=("slurmstepd: error: *** STEP 77.0 ON node03 FAILED (non-zero exit code or other failure mode) ***",),
+        lookalikes=(
+            "slurmstepd: error: *** STEP 77.0 ON node03 FAILED (non-zero exit code or other failure mode) ***",
+        ),
         source="formats.md R6, E1: the step daemon writes into the tasks' stderr",
         build=_cancelled,
     ),
@@ -186,7 +188,10 @@ PATTERNS = (
             "srun: Terminating StepId=123456.0",
             "srun: error: Timed out waiting for job step to complete",
         ),
-        lookalikes=("srun: job 123456 queued and waiting for resources", "srun: Job step creation temporarily disabled"),
+        lookalikes=(
+            "srun: job 123456 queued and waiting for resources",
+            "srun: Job step creation temporarily disabled",
+        ),
         source=_SOURCE,
         build=_teardown,
     ),
@@ -197,8 +202,7 @@ PATTERNS = (
         regex=r"Detected ([0-9]+) oom[_-]kill event(?:s|\(s\))? in StepId=",
         requires=_ANY,
         samples=(
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. "
-            "Some of the step tasks have been OOM Killed.",
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM Killed.",
             "10: slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0 cgroup. "
             "Some of your processes may have been killed by the cgroup out-of-memory handler.",
         ),

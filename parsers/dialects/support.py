@@ -40,7 +40,6 @@ _LOSS = re.compile(
     r"['\"]?\s*[:= ]\s*['\"]?([-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf))\b",
     re.IGNORECASE,
 )
-_PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-7])?$", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -106,15 +105,6 @@ def _padded_numbers(text: str) -> Iterable[str]:
     for part in text.split(","):
         width = len(part.partition("-")[0])
         yield from (f"{number:0{width}d}" for number in expand_ids(part))
-
-
-def gpu_address(text: str) -> str | None:
-    """A PCI address in any spelling (`00000000:3B:00.0`, `3b:00.0`) as `0000:3b:00`; None if it is none."""
-    match = _PCI_ADDRESS.match(text.strip())
-    if match is None:
-        return None
-    domain = (match[1] or "0000").lower()
-    return f"{domain[-4:] if len(domain) > 4 else domain}:{match[2].lower()}:{match[3].lower()}"
 
 
 def wall_clock_ns(text: str) -> int | None:

@@ -1,4 +1,4 @@
-"""The many-line reports of torchrun: ChildFailedError, the rendezvous result, event JSON, spawn (formats.md B2, B3, B7, G1).
+"""The many-line reports of torchrun: ChildFailedError, the rendezvous result, event JSON (formats.md B2, B3, B7).
 
 ChildFailedError lists only what the agent of one node saw; its "root cause" is the first failure *observed* there.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -87,18 +86,6 @@ def _worker_event(hit: Hit) -> Iterable[Event]:
         yield with_attributes(failed, state=state)
 
 
-def _spawn_exit(hit: Hit) -> Iterable[Event]:
-    """torch.multiprocessing.spawn numbers its processes from 0: the local rank in scripts that use it."""
-    yield hit.make(exit_code=_exit_code(hit.match["code"], hit.match["signal"]), attributes=())
-
-
-def _exit_code(code: str | None, name: str | None) -> int | None:
-    if code is not None:
-        return int32(code)
-    number = getattr(signal, name or "", None)
-    return -int(number) if isinstance(number, signal.Signals) else None
-
-
 _CHILD_FAILED = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
 _EVENT = (
     '{"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, "metadata": {"run_id": "77", '
@@ -109,8 +96,8 @@ _EVENT = (
 
 DIALECT = Dialect(
     name="torch_elastic_records",
-    title="torchrun reports of many lines, and torch.multiprocessing.spawn",
-    source="formats.md B2, B3, B7, G1",
+    title="torchrun reports of many lines and its event JSON",
+    source="formats.md B2, B3, B7",
     patterns=(
         LinePattern(
             id="elastic.child_failed",
@@ -144,28 +131,6 @@ DIALECT = Dialect(
             anchor=Anchor.ANYWHERE,
             source="formats.md B7",
             build=_worker_event,
-        ),
-        LinePattern(
-            id="spawn.process_exited",
-            event_name=Context.WORKER_FAILED,
-            regex=r"(?:torch\.multiprocessing\.spawn\.)?ProcessExitedException: process (?P<local_rank>\d+) terminated with "
-            r"(?:signal (?P<signal>\w+)|exit code (?P<code>-?\d+))",
-            samples=(
-                "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL",
-                "torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with exit code 1",
-            ),
-            lookalikes=("process 3 terminated with a smile",),
-            priority=60,
-            source="formats.md G1",
-            build=_spawn_exit,
-        ),
-        LinePattern(
-            id="spawn.process_raised",
-            event_name=Context.WORKER_FAILED,
-            regex=r"-- Process (?P<local_rank>\d+) terminated with the following error:",
-            samples=("-- Process 3 terminated with the following error:",),
-            lookalikes=("-- Process 3 terminated.",),
-            source="formats.md G1",
         ),
     ),
 )

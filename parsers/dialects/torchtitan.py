@@ -70,8 +70,12 @@ PATTERNS = (
         id="torchtitan.save_started",
         event_name=Context.CHECKPOINT_SAVE_STARTED,
         regex=r"(?:Saving|Staging) the checkpoint",
-        samples=("[titan] 2025-11-30 01:02:03,123 - root - INFO - Saving the checkpoint (or staging if async is enabled).",),
-        lookalikes=("[titan] 2025-11-30 01:02:03,123 - root - INFO - Checkpointing active. Checkpoints will be saved to ./out",),
+        samples=(
+            "[titan] 2025-11-30 01:02:03,123 - root - INFO - Saving the checkpoint (or staging if async is enabled).",
+        ),
+        lookalikes=(
+            "[titan] 2025-11-30 01:02:03,123 - root - INFO - Checkpointing active. Checkpoints will be saved to ./out",
+        ),
         source=_SOURCE,
         build=_unnamed,
     ),
@@ -83,7 +87,9 @@ PATTERNS = (
             "[titan] 2025-11-30 01:02:03,123 - root - INFO - Finished saving the checkpoint "
             "(or staging if async is enabled)in 12.34 seconds.",
         ),
-        lookalikes=("[titan] 2025-11-30 01:02:03,123 - root - INFO - Finished loading the checkpoint in 8.12 seconds.",),
+        lookalikes=(
+            "[titan] 2025-11-30 01:02:03,123 - root - INFO - Finished loading the checkpoint in 8.12 seconds.",
+        ),
         source=_SOURCE,
         build=_unnamed,
     ),
@@ -91,7 +97,9 @@ PATTERNS = (
         id="torchtitan.load_started",
         event_name=Context.CHECKPOINT_LOAD_STARTED,
         regex=r"Loading the checkpoint (?:at|from) ([^ \n]+)",
-        samples=("[titan] 2025-11-30 01:02:03,123 - root - INFO - Loading the checkpoint from ./outputs/checkpoint/step-1000.",),
+        samples=(
+            "[titan] 2025-11-30 01:02:03,123 - root - INFO - Loading the checkpoint from ./outputs/checkpoint/step-1000.",
+        ),
         lookalikes=("[titan] 2025-11-30 01:02:03,123 - root - INFO - Loading tokenizer from tokenizer.json",),
         source=_SOURCE,
         build=_load_started,
@@ -118,8 +126,10 @@ PATTERNS = (
         event_name=Context.PROCESS_EXIT_CLEAN,
         regex=r"Process group destroyed",
         samples=("[titan] 2025-11-30 01:02:03,123 - root - INFO - Process group destroyed",),
-        lookalikes=("[rank0]:[W1130 01:02:03.123456789 ProcessGroupNCCL.cpp:1496] Warning: WARNING: "
-                    "destroy_process_group() was not called before program exit",),
+        lookalikes=(
+            "[rank0]:[W1130 01:02:03.123456789 ProcessGroupNCCL.cpp:1496] Warning: WARNING: "
+            "destroy_process_group() was not called before program exit",
+        ),
         source=_SOURCE,
     ),
 )

@@ -42,8 +42,12 @@ def _phase(hit: Hit) -> Iterable[Event]:
 
 
 def _world(hit: Hit) -> Iterable[Event]:
-    parallel = dict(re.findall(r"([a-z]+)-(?:model-)?parallel[ -]size: (\d{1,9})", hit.line.message))
-    yield with_attributes(hit.make(world_size=int(hit.match[1])), **{f"{name}_parallel": size for name, size in parallel.items()})
+    parallel = dict(
+        re.findall(r"(data|context|tensor|pipeline|expert)-(?:model-)?parallel[ -]size: (\d{1,9})", hit.line.message)
+    )
+    yield with_attributes(
+        hit.make(world_size=int(hit.match[1])), **{f"{name}_parallel": size for name, size in parallel.items()}
+    )
 
 
 def _bad_result(hit: Hit) -> Iterable[Event]:
@@ -69,7 +73,8 @@ PATTERNS = (
     LinePattern(
         id="megatron.save_started",
         event_name=Context.CHECKPOINT_SAVE_STARTED,
-        regex=_TIME + r"(?:saving checkpoint at|scheduled an async checkpoint save at) iteration +(?P<step>[0-9]{1,12}) to ",
+        regex=_TIME
+        + r"(?:saving checkpoint at|scheduled an async checkpoint save at) iteration +(?P<step>[0-9]{1,12}) to ",
         samples=(
             "saving checkpoint at iteration    1200 to /ckpt in torch_dist format",
             "  scheduled an async checkpoint save at iteration    1200 to /ckpt",
@@ -91,7 +96,10 @@ PATTERNS = (
         id="megatron.load_started",
         event_name=Context.CHECKPOINT_LOAD_STARTED,
         regex=_TIME + r"loading (?:distributed )?checkpoint from [^\n]+ at iteration +(?P<step>[0-9]{1,12})",
-        samples=(" loading distributed checkpoint from /ckpt at iteration 1200", " loading checkpoint from /ckpt at iteration 1200"),
+        samples=(
+            " loading distributed checkpoint from /ckpt at iteration 1200",
+            " loading checkpoint from /ckpt at iteration 1200",
+        ),
         lookalikes=("    will not load any checkpoints and will start from random",),
         source=_SOURCE,
         build=_checkpoint,
@@ -147,7 +155,9 @@ PATTERNS = (
         id="megatron.world",
         event_name=Context.RUN_CONFIG,
         regex=r"[ \t]*using world size: ([0-9]{1,9}),",
-        samples=("using world size: 16, data-parallel size: 2, tensor-model-parallel size: 8, pipeline-model-parallel size: 1 ",),
+        samples=(
+            "using world size: 16, data-parallel size: 2, tensor-model-parallel size: 8, pipeline-model-parallel size: 1 ",
+        ),
         lookalikes=("using torch.float16 for parameters ...",),
         source=_SOURCE,
         build=_world,

@@ -31,15 +31,18 @@ def decode(raw: bytes) -> str:
     return raw.decode("utf-8", errors="replace")
 
 
-def segments(raw: bytes) -> list[tuple[int, str]]:
-    """(byte offset in the line, clean text) of each segment; the last carriage return of a CRLF splits nothing."""
+def segments(raw: bytes, limit: int = 1 << 18) -> list[tuple[int, str]]:
+    """(byte offset in the line, clean text) of each segment; the last carriage return of a CRLF splits nothing.
+
+    Of a segment longer than `limit` bytes only its beginning is kept.
+    """
     body = raw.removesuffix(b"\r")
     if b"\r" not in body:
-        return [(0, clean(decode(body)))]
+        return [(0, clean(decode(body[:limit])))]
     pieces: list[tuple[int, str]] = []
     offset = 0
     for piece in body.split(b"\r"):
-        pieces.append((offset, clean(decode(piece))))
+        pieces.append((offset, clean(decode(piece[:limit]))))
         offset += len(piece) + 1
     return pieces
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from correlator.core.event import Event
 from correlator.parsers.base import Hit, Layer, Line, Record
-from correlator.parsers.table import PatternTable
+
+if TYPE_CHECKING:
+    from correlator.parsers.table import PatternTable
 
 MAX_LINES = 2_000
 MAX_BYTES = 1 << 20
@@ -65,7 +67,7 @@ class Window(Protocol):
 
 
 Collect = Callable[[Line, Window], Record]
-Describe = Callable[[Hit, PatternTable], Iterable[Event]]
+Describe = Callable[[Hit, "PatternTable"], Iterable[Event]]
 Decide = Callable[[Line], Verdict]
 
 
@@ -106,7 +108,7 @@ def collect(
     size = len(head.text)
     gap = 0
     own = key(head)
-    complete = False
+    stopped = False
     for line in window.after(head):
         blank = not line.message.strip()
         if key(line) != own and not (blank and carrier(line) == carrier(head)):
@@ -114,13 +116,10 @@ def collect(
         else:
             verdict = decide(line)
             if verdict is Verdict.STOP:
-                complete = True
-                break
-            if verdict is Verdict.HOLD:
+                stopped = True
+            elif verdict is Verdict.HOLD:
                 held.append(line)
-                if len(held) > _MAX_HELD:
-                    complete = True
-                    break
+                stopped = len(held) > _MAX_HELD
             elif verdict is Verdict.SKIP:
                 gap += 1
             else:
@@ -128,7 +127,7 @@ def collect(
                 held.clear()
                 gap = 0
                 size += len(line.text)
-                complete = verdict is Verdict.LAST
-        if complete or gap > _MAX_GAP or len(taken) >= MAX_LINES or size > MAX_BYTES:
-            break
-    return Record(kind, tuple(taken), complete or not window.exhausted)
+                stopped = verdict is Verdict.LAST
+        if stopped or gap > _MAX_GAP or len(taken) >= MAX_LINES or size > MAX_BYTES:
+            return Record(kind, tuple(taken), complete=True)
+    return Record(kind, tuple(taken), complete=not window.exhausted)

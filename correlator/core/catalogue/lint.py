@@ -25,9 +25,9 @@ _parser: Any = importlib.import_module("re._parser")
 _constants: Any = importlib.import_module("re._constants")
 
 _FORBIDDEN_TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\\[sSDW]"), r"\s and \W, \D can cross a line end, \S differs between engines: write [ \t], [^x\n]"),
-    (re.compile(r"\\[AZzGKRXCQEpP]"), "an escape that not all engines know"),
-    (re.compile(r"\(\?[a-zA-Z]*[aLusmx]"), "an inline flag other than (?i)"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\\[sSDW]"), r"\s and \W, \D can cross a line end, \S differs between engines: write [ \t], [^x\n]"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\\[AZzGKRXCQEpP]"), "an escape that not all engines know"),
+    (re.compile(r"(?<!\\)\(\?[a-zA-Z]*[aLusmx]"), "an inline flag other than (?i)"),
     (re.compile(r"[^\x20-\x7e]"), "a character outside printable ASCII"),
 )
 _CHEAP_NODES = {

@@ -4,6 +4,7 @@
     [collateral.store_lost]              a collateral kind (CollateralKind)   -> an Entry
     [context.xid]                        a context event: signatures only, no prose
     [[faults.cuda_oom.signatures]]       name, pattern, samples, lookalikes, ...; its id is `cuda_oom.<name>`
+    [fragments]                          parts of patterns, used in this file's patterns as `{{name}}`
 
 A later file may name the same code: keys that it gives replace the earlier ones, a signature of the same name replaces that
 signature, any other is added. Built-in files are linted by the tests, a user's file is linted here, before it is used.
@@ -30,6 +31,7 @@ BUILTIN_FILES: tuple[str, ...] = (
     "gpu_hardware.toml",
     "host.toml",
     "storage.toml",
+    "storage.toml",
     "communication.toml",
     "application.toml",
     "launcher.toml",
@@ -50,6 +52,7 @@ _SIGNATURE_KEYS = frozenset(
     "name pattern samples lookalikes anchor requires kinds severity priority stack versions source".split()
 )
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+_FRAGMENT = re.compile(r"\{\{([a-z0-9_]+)\}\}")
 _MAX_FILE_BYTES = 4 << 20
 
 
@@ -118,9 +121,10 @@ def _parse(data: bytes, file: str) -> Mapping[str, object]:
 def _merge(drafts: _Drafts, document: Mapping[str, object], file: str) -> list[Signature]:
     """Lay one file over the drafts; returns the signatures that it brought."""
     for family in document:
-        if family not in _FAMILIES:
-            raise CatalogueError(f"{file}: {family}: unknown key", hint="known: " + ", ".join(_FAMILIES))
+        if family not in _FAMILIES and family != "fragments":
+            raise CatalogueError(f"{file}: {family}: unknown key", hint="known: fragments, " + ", ".join(_FAMILIES))
     root = Table(document, file, "")
+    fragments = root.table("fragments")
     changed: list[Signature] = []
     for family, role in _FAMILIES.items():
         entries = root.table(family)
@@ -132,14 +136,14 @@ def _merge(drafts: _Drafts, document: Mapping[str, object], file: str) -> list[S
             draft = drafts.setdefault((role, code), _Draft(code, role, file))
             draft.file = file
             draft.values.update({key: value for key, value in table.values.items() if key != "signatures"})
-            changed += _merge_signatures(draft, table)
+            changed += _merge_signatures(draft, table, fragments)
     return changed
 
 
-def _merge_signatures(draft: _Draft, table: Table) -> list[Signature]:
+def _merge_signatures(draft: _Draft, table: Table, fragments: Table) -> list[Signature]:
     found: dict[str, Signature] = {}
     for row in table.tables("signatures"):
-        signature = _signature(row, draft.code, draft.role)
+        signature = _signature(row, draft.code, draft.role, fragments)
         if signature.id in found:
             row.fail("name", f"{signature.id} is there twice")
         found[signature.id] = signature
@@ -147,7 +151,7 @@ def _merge_signatures(draft: _Draft, table: Table) -> list[Signature]:
     return list(found.values())
 
 
-def _signature(row: Table, code: str, role: Role) -> Signature:
+def _signature(row: Table, code: str, role: Role, fragments: Table) -> Signature:
     row.allow(_SIGNATURE_KEYS)
     name = row.text("name")
     if not _NAME.fullmatch(name):
@@ -165,7 +169,7 @@ def _signature(row: Table, code: str, role: Role) -> Signature:
         id=f"{code}.{name}",
         code=code,
         role=role,
-        pattern=row.text("pattern"),
+        pattern=_expand(row, "pattern", fragments),
         samples=row.texts("samples"),
         lookalikes=row.texts("lookalikes"),
         anchor=anchor,
@@ -173,10 +177,21 @@ def _signature(row: Table, code: str, role: Role) -> Signature:
         kinds=row.texts("kinds"),
         severity=row.choice("severity", Severity, Severity.ERROR).value if "severity" in row.values else None,
         priority=row.integer("priority", 50, 0, 100),
-        stack=row.text("stack") if "stack" in row.values else None,
+        stack=_expand(row, "stack", fragments) if "stack" in row.values else None,
         versions=row.text("versions", ""),
         source=row.text("source", ""),
     )
+
+
+def _expand(row: Table, key: str, fragments: Table) -> str:
+    """A pattern with its fragments put in; one level, so that no text can grow without bound."""
+
+    def fragment(match: re.Match[str]) -> str:
+        if match[1] not in fragments.values:
+            row.fail(key, f"no fragment {match[1]!r} in this file")
+        return fragments.text(match[1])
+
+    return _FRAGMENT.sub(fragment, row.text(key))
 
 
 def _build(drafts: Iterable[_Draft]) -> Catalogue:

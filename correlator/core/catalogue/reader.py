@@ -21,7 +21,7 @@ class Table:
 
     def fail(self, key: str, problem: str, hint: str | None = None) -> NoReturn:
         """Raise for one key of this table."""
-        raise CatalogueError(f"{self.file}: {self.path}.{key}: {problem}", hint=hint)
+        raise CatalogueError(f"{self.file}: {self._path_of(key)}: {problem}", hint=hint)
 
     def allow(self, keys: frozenset[str]) -> None:
         """Refuse keys that no one reads: a misspelt key would be silence otherwise."""
@@ -72,11 +72,14 @@ class Table:
         value = self.values.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             self.fail(key, "must be a list of tables")
-        return tuple(Table(item, self.file, f"{self.path}.{key}[{number}]") for number, item in enumerate(value))
+        return tuple(Table(item, self.file, f"{self._path_of(key)}[{number}]") for number, item in enumerate(value))
 
     def table(self, key: str) -> Table:
         """A table; empty where the key is absent."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             self.fail(key, "must be a table")
-        return Table(value, self.file, f"{self.path}.{key}" if self.path else key)
+        return Table(value, self.file, self._path_of(key))
+
+    def _path_of(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key

@@ -1,0 +1,101 @@
+"""When the run was: the latest printed stamp that carries a year. Layouts without one take theirs from it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from correlator.core.files import RunHints
+from correlator.sources.sample import Sample
+
+_LINES: Final = 40
+"""Lines looked at from either end of a sample."""
+_HEAD_BYTES: Final = 100
+_EPOCH_BYTES: Final = 2000
+"""JSON logs have their keys in any order."""
+_DAY_S: Final = 86_400
+_SUPPORT_S: Final = 3 * _DAY_S
+"""A stamp is believed when another one lies within this time before it: single wild years are quotations."""
+_FIRST_S: Final = int(datetime(2015, 1, 1, tzinfo=UTC).timestamp())
+_LAST_S: Final = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
+
+_MONTHS: Final = {
+    name: number for number, name in enumerate(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), start=1)
+}
+_MONTH: Final = rb"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_CLOCK: Final = rb"(\d\d):(\d\d):(\d\d)"
+_ISO: Final = re.compile(rb"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T _,:-]" + _CLOCK)
+_CTIME: Final = re.compile(
+    rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH + rb" {1,2}(\d{1,2}) " + _CLOCK + rb" (?:[A-Z]{2,5} )?(20\d\d)"
+)
+_AMERICAN: Final = re.compile(rb"(?<!\d)(\d\d)/(\d\d)/(20\d\d|\d\d) " + _CLOCK)
+_ACCESS: Final = re.compile(rb"(?<!\d)(\d\d)/" + _MONTH + rb"/(20\d\d):" + _CLOCK)
+_EPOCH: Final = re.compile(
+    rb'(?:"(?:time_ms|time_created_ns|__REALTIME_TIMESTAMP|timestamp|time|ts)":\s*"?|audit\(|^)(1\d{9})(\d{3}|\d{6}|\d{9})?(?=[."\s:,}])'
+)
+_EARLY: Final = re.compile(rb"20\d\d|\d\d/\d\d/\d\d|/20\d\d:|1\d{9}")
+"""Cheap test: a line without any of these has no stamp with a year."""
+_SCHEDULER: Final = re.compile(rb"(?:CANCELLED AT|  time +:) (20\d\d)-(\d\d)-(\d\d)[T_]" + _CLOCK)
+
+
+def latest_stamps(sample: Sample) -> tuple[int, ...]:
+    """Two stamps with a year from line heads, the nearest to the end, as epoch seconds; the clock is read as UTC."""
+    found: list[int] = []
+    for data in (sample.tail, sample.head):
+        for line in reversed(data.rsplit(b"\n", _LINES)[-_LINES:]):
+            found += _stamps(line)
+            if len(found) > 1:
+                return tuple(found[:2])
+        for line in data.split(b"\n", _LINES)[:_LINES]:
+            found += _stamps(line)
+            if len(found) > 1:
+                return tuple(found[:2])
+    return tuple(found)
+
+
+def run_hints(stamps: Sequence[int], newest_mtime_ns: int | None) -> RunHints:
+    """The date of the run from the stamps of all files, or from the newest file where no line has a year."""
+    ordered = sorted(stamps)
+    for index in range(len(ordered) - 1, -1, -1):
+        if index > bisect_left(ordered, ordered[index] - _SUPPORT_S):
+            return RunHints(ordered[index] * 1_000_000_000)
+    if ordered:
+        now_s = datetime.now(UTC).timestamp()
+        believable = [stamp for stamp in ordered if stamp <= now_s + 2 * _DAY_S] or ordered
+        return RunHints(believable[-1] * 1_000_000_000)
+    return RunHints(newest_mtime_ns, from_mtime=newest_mtime_ns is not None)
+
+
+def _stamps(line: bytes) -> list[int]:
+    """Epoch seconds of the stamps at the head of a line, and of those behind a few fixed words."""
+    text = line.rpartition(b"\r")[2] if b"\r" in line[:-1] else line
+    head = text[:_HEAD_BYTES]
+    if not _EARLY.search(text, 0, _EPOCH_BYTES):
+        return []
+    fields = []
+    if match := _SCHEDULER.search(text[:400]) or _ISO.search(head):
+        fields.append(tuple(map(int, match.groups())))
+    elif match := _CTIME.search(head):
+        month, day, hour, minute, second, year = match.groups()
+        fields.append((int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second)))
+    elif match := _AMERICAN.search(head):
+        first, other, year, *clock = map(int, match.groups())
+        month_day = (other, first) if first > 12 else (first, other)
+        fields.append((year if year > 99 else 2000 + year, *month_day, *clock))
+    elif match := _ACCESS.search(head):
+        day, month, year, *rest = match.groups()
+        fields.append((int(year), _MONTHS[month], int(day), *map(int, rest)))
+    stamps = [second for field in fields if (second := _epoch(field)) is not None]
+    if not stamps and (match := _EPOCH.search(text, 0, _EPOCH_BYTES)):
+        stamps.append(int(match[1]))
+    return [stamp for stamp in stamps if _FIRST_S <= stamp < _LAST_S]
+
+
+def _epoch(fields: tuple[int, ...]) -> int | None:
+    try:
+        return int(datetime(*fields, tzinfo=UTC).timestamp())  # type: ignore[arg-type, misc]
+    except ValueError:
+        return None

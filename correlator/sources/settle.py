@@ -1,0 +1,73 @@
+"""From single looks to the files of a run: hosts that lines confirm, ranks that cannot all be global, kinds."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Final
+
+from correlator.core.files import FileHints, LogFile
+from correlator.core.vocabulary import FileKind
+from correlator.sources.hosts import is_host_shape
+from correlator.sources.kinds import empty_file_kind, line_file_kind
+from correlator.sources.look import Look
+from correlator.sources.names import NameFacts, read_name
+
+_DIGITS: Final = re.compile(r"\d+")
+_MERGED: Final = frozenset({FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.SCHEDULER_LOG})
+
+
+def settle(looks: Sequence[Look]) -> list[LogFile]:
+    """The files, in the order given. Empty files that tell nothing by their names are left out."""
+    known = {look.found.path for look in looks}
+    hosts = {host for look in looks for host in look.traits.hosts}
+    facts = [read_name(look.found.path, known) for look in looks]
+    hints = _local_where_repeated([_with_node(fact, hosts) for fact in facts], looks)
+    files = [_file(look, hint) for look, hint in zip(looks, hints, strict=True)]
+    return [file for file in files if file is not None]
+
+
+def _with_node(facts: NameFacts, hosts: AbstractSet[str]) -> FileHints:
+    """The hints with the node that the path names: a word that lines carry as a host, else one built like a host."""
+    node = next((word for word in facts.hosts if word in hosts), None)
+    if node is None:
+        node = next((word for word in facts.hosts if is_host_shape(word)), None)
+    return facts.hints if node is None else replace(facts.hints, node=node)
+
+
+def _local_where_repeated(hints: list[FileHints], looks: Sequence[Look]) -> list[FileHints]:
+    """Numbers called rank that come again on another node are local ranks (node00/rank_0.log, node01/rank_0.log).
+
+    Flight-recorder dumps keep theirs: the recorder writes the global rank, and old dumps may lie on several nodes.
+    """
+    writers: dict[tuple[str, int], set[str]] = defaultdict(set)
+    shapes = []
+    for hint, look in zip(hints, looks, strict=True):
+        writer = hint.node or hint.pod
+        counts = hint.rank is not None and writer and look.whole_kind is not FileKind.FLIGHT_RECORDER
+        shape = _DIGITS.sub("#", look.found.path.replace(writer, "@")) if counts and writer else ""
+        shapes.append(shape)
+        if shape and writer and hint.rank is not None:
+            writers[shape, hint.rank].add(writer)
+    repeated = {shape for (shape, _), names in writers.items() if len(names) > 1}
+    return [
+        replace(hint, rank=None, local_rank=hint.rank) if shape in repeated and hint.local_rank is None else hint
+        for hint, shape in zip(hints, shapes, strict=True)
+    ]
+
+
+def _file(look: Look, hints: FileHints) -> LogFile | None:
+    found = look.found
+    kind = look.whole_kind
+    if kind is None and not found.size_bytes:
+        kind = empty_file_kind(found.path, hints)
+        if kind is None:
+            return None
+    if kind is None:
+        kind = line_file_kind(found.path, look.traits, hints, named=found.named)
+    if kind in _MERGED:
+        hints = replace(hints, rank=None, local_rank=None)
+    return LogFile(found.path, found.location, kind, hints, look.compression, found.size_bytes, found.modified_ns)

@@ -1,0 +1,175 @@
+"""A chunk's lines as stitchers and patterns see them: peeled on demand, matched once, with what is already folded left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from correlator.parsers.base import Anchor, FileContext, Layer, Line, LinePattern
+from correlator.parsers.peel import embedded_start, peel, segments
+from correlator.parsers.table import PatternTable
+
+C10D_RECORD = "c10d_block"
+_LOOKAHEAD_BYTES = 4 << 20
+_LOOKAHEAD_LINES = 20_000
+_CACHE_LINES = 16_384
+_MANY_SEGMENTS = 256
+_KEPT_TAIL = 16
+_MAX_SEGMENT_BYTES = 1 << 18
+"""No log line that means something is longer; what follows in the segment is not looked at."""
+
+
+class ChunkLines(Protocol):
+    """The physical lines of a chunk, as ingest holds them."""
+
+    @property
+    def final(self) -> bool:
+        """Whether the file ends with this chunk."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def raw(self, index: int) -> bytes:
+        """A line without its newline; it may hold carriage returns."""
+        ...
+
+    def number(self, index: int) -> int:
+        """1-based number in the file."""
+        ...
+
+    def offset(self, index: int) -> int:
+        """Byte offset in the decompressed file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PatternMatch:
+    """The pattern that recognises a segment, and the kind of record that begins there ("" for none)."""
+
+    scan_id: int
+    pattern: LinePattern
+    match: re.Match[str]
+    record: str
+
+
+class ChunkView:
+    """Lines by index, matches by segment, records ahead. A segment is known by its byte offset."""
+
+    def __init__(
+        self,
+        lines: ChunkLines,
+        hits: Sequence[tuple[int, tuple[int, ...]]],
+        table: PatternTable,
+        context: FileContext,
+        done: frozenset[int] = frozenset(),
+    ) -> None:
+        self.lines = lines
+        self.folded: set[int] = set(done)
+        self.exhausted = False
+        self._table = table
+        self._context = context
+        self._ids = dict(hits)
+        self._cache: dict[int, tuple[Line, ...]] = {}
+        self._matches: dict[int, PatternMatch | None] = {}
+        self._index: dict[int, int] = {}
+        self._owner: dict[int, int] = {}
+
+    def segments(self, index: int) -> tuple[Line, ...]:
+        """The segments of a line, peeled; a torn-in message of another writer is one of its own (formats.md R6)."""
+        found = self._cache.get(index)
+        if found is None:
+            if len(self._cache) >= _CACHE_LINES:
+                self._cache.clear()
+            found = self._cache[index] = tuple(self._peel_line(index))
+        return found
+
+    def owner(self, offset: int) -> int:
+        """The offset of the physical segment that a segment lies in (itself, unless it is torn in)."""
+        return self._owner.get(offset, offset)
+
+    def index_of(self, line: Line) -> int:
+        """The index in the chunk of a line that came from here."""
+        return self._index[line.byte_offset]
+
+    def best(self, line: Line) -> PatternMatch | None:
+        """The pattern of highest priority that recognises a segment, or None."""
+        offset = line.byte_offset
+        if offset not in self._matches:
+            self._matches[offset] = self._match(line, self._ids.get(self._index[offset], ()))
+        return self._matches[offset]
+
+    def begins(self, line: Line) -> str | None:
+        """The record that a recognised segment begins ("" for none); None where nothing recognises it."""
+        found = self.best(line)
+        return None if found is None else found.record
+
+    def after(self, head: Line) -> Iterator[Line]:
+        """The segments behind a head that no record has taken, up to the bounds of a look-ahead."""
+        self.exhausted = False
+        index = self._index[head.byte_offset]
+        budget = self.lines.offset(index) + _LOOKAHEAD_BYTES
+        last = min(len(self.lines), index + _LOOKAHEAD_LINES)
+        for position in range(index, last):
+            if self.lines.offset(position) > budget:
+                return
+            for line in self.segments(position):
+                if line.byte_offset > head.byte_offset and line.byte_offset not in self.folded:
+                    yield line
+        self.exhausted = last == len(self.lines) and not self.lines.final
+
+    def _peel_line(self, index: int) -> Iterator[Line]:
+        base, number = self.lines.offset(index), self.lines.number(index)
+        raw = self.lines.raw(index)
+        pieces = segments(raw, _MAX_SEGMENT_BYTES)
+        if len(pieces) > _MANY_SEGMENTS:
+            pieces = self._relevant(pieces, self._ids.get(index, ()))
+        for offset, text in pieces:
+            yield from self._split(text, base + offset, number, index, raw)
+
+    def _relevant(self, pieces: list[tuple[int, str]], ids: tuple[int, ...]) -> list[tuple[int, str]]:
+        """Of a line of very many segments (a whole history of bars): those that can be recognised, and the last ones."""
+        regexes = [self._table.compiled[scan_id] for scan_id in ids]
+        head = [piece for piece in pieces[:-_KEPT_TAIL] if any(regex.search(piece[1]) for regex in regexes)]
+        return head + pieces[-_KEPT_TAIL:]
+
+    def _split(self, text: str, offset: int, number: int, index: int, raw: bytes) -> Iterator[Line]:
+        owner, base = offset, self.lines.offset(index)
+        while True:
+            prefix, message = peel(text, self._context)
+            cut = embedded_start(message)
+            head = message if cut is None else message[:cut]
+            self._index[offset], self._owner[offset] = index, owner
+            yield Line(head, prefix, number, offset, text)
+            if cut is None:
+                return
+            text = message[cut:]
+            place = raw.find(text[:24].encode(), offset - base + 1)
+            offset = base + place if place > 0 else offset + 1
+
+    def _match(self, line: Line, ids: tuple[int, ...]) -> PatternMatch | None:
+        best: tuple[int, re.Match[str]] | None = None
+        record = ""
+        for scan_id in sorted(ids, key=lambda scan_id: (-self._table.patterns[scan_id].priority, scan_id)):
+            match = self._fits(line, scan_id)
+            if match is None:
+                continue
+            best = best or (scan_id, match)
+            record = record or self._table.patterns[scan_id].record or ""
+        if best is None:
+            return None
+        if not record and Layer.C10D in line.prefix.layers:
+            record = C10D_RECORD  # any of its lines may have a C++ stack behind it
+        return PatternMatch(best[0], self._table.patterns[best[0]], best[1], record)
+
+    def _fits(self, line: Line, scan_id: int) -> re.Match[str] | None:
+        pattern = self._table.patterns[scan_id]
+        if pattern.kinds and self._context.kind not in pattern.kinds:
+            return None
+        if pattern.requires and pattern.requires.isdisjoint(line.prefix.layers):
+            return None
+        if self._table.stacks[scan_id] is not None:
+            return None  # only a traceback can show where it was raised
+        regex = self._table.compiled[scan_id]
+        return regex.match(line.message) if pattern.anchor is Anchor.START else regex.search(line.message)

@@ -1,0 +1,74 @@
+"""Tasks end as values in the order of their items, also those whose process dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from correlator.executors import Advance, Failed, Process, Serial
+
+
+def _double(item: int, advance: Advance) -> int:
+    advance(item)
+    if item == 13:
+        msg = "unlucky"
+        raise ValueError(msg)
+    return 2 * item
+
+
+def _die(item: int, advance: Advance) -> int:
+    if item == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    advance(1)
+    return item
+
+
+@pytest.mark.parametrize("executor", [Serial(), Process(2)], ids=["serial", "process"])
+def test_results_come_in_order_and_errors_are_values(executor: Serial | Process) -> None:
+    told: list[int] = []
+    results = list(executor.map(_double, [5, 13, 1, 8], told.append))
+    assert results == [10, Failed("ValueError: unlucky"), 2, 16]
+    assert sum(told) == 27
+
+
+def test_nothing_to_do_is_done_at_once() -> None:
+    assert list(Process(2).map(_double, [], lambda _: None)) == []
+
+
+def test_only_the_item_whose_process_dies_fails() -> None:
+    results = list(Process(2).map(_die, [1, 2, 3, 4, 5, 6], lambda _: None))
+    assert [result for result in results if not isinstance(result, Failed)] == [1, 2, 4, 5, 6]
+    assert isinstance(results[2], Failed)
+    assert "killed" in results[2].reason
+
+
+def test_an_item_that_cannot_be_sent_fails_alone() -> None:
+    results = list(Process(1).map(_double, [1, lambda: None, 2], lambda _: None))  # type: ignore[list-item]
+    assert results[0] == 2
+    assert isinstance(results[1], Failed)
+    assert results[2] == 4
+
+
+def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:
+    """`correlator.diagnose(...)` at the top level of a user's script must not start the script in each process."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import operator
+        print("started")
+        from correlator.executors import Process
+        print(list(Process(2).map(operator.pow, [2, 3], lambda _: None)) != [])
+        """)
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=Path.cwd(), timeout=60, env=_env())
+    assert run.stdout.split() == ["started", "True"], run.stderr
+
+
+def _env() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])}

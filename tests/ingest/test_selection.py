@@ -1,0 +1,110 @@
+"""Thinning: dense lines are thinned by their step alone, faults never, and memory grows with the logarithm of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from correlator.core.vocabulary import FileKind
+from correlator.ingest import selection
+from correlator.ingest.engines import HyperscanEngine
+from correlator.ingest.segments import SegmentIndex
+from correlator.ingest.selection import Selection, Selector, step_before
+
+PROGRESS = 6
+
+
+def _select(selector: Selector, engine: HyperscanEngine, data: bytes, *, final: bool = True) -> Selection:
+    buffer = bytearray(data)
+    index = SegmentIndex(buffer, len(data), open_end=True)
+    chosen = selector.select(engine.scan(buffer, len(data)), index, buffer, final=final)
+    selector.consumed(chosen, len(index))
+    return chosen
+
+
+def _steps(first: int, count: int, every: int = 1) -> bytes:
+    return b"".join(b"iter step: %d/99 loss 1.5\n" % step for step in range(first, first + count * every, every))
+
+
+@given(st.integers(0, 10**18 - 1), st.binary(max_size=5))
+def test_a_step_is_read_backwards_from_its_end(step: int, before: bytes) -> None:
+    data = before + b" " + str(step).encode()
+    assert step_before(data, np.array([len(data)])).tolist() == [step]
+
+
+def test_few_progress_lines_are_all_kept(table: Any) -> None:
+    chosen = _select(Selector(table.patterns), HyperscanEngine(table.patterns), _steps(0, 4096))
+    assert len(chosen.hits) == 4096
+    assert len(chosen.thinned) == 0
+
+
+def test_files_that_begin_elsewhere_keep_the_same_steps(table: Any) -> None:
+    """Ranks restart, and chunks are cut, at different steps; outside their tails the kept steps must agree."""
+    engine = HyperscanEngine(table.patterns)
+    kept = []
+    for first, count in ((0, 12000), (1777, 9000)):
+        chosen = _select(Selector(table.patterns), engine, _steps(first, count))
+        steps = [first + segment for segment, _ in chosen.hits]
+        assert steps[-selection.TAIL :] == list(range(first + count - selection.TAIL, first + count))
+        assert len(steps) + len(chosen.thinned) == count
+        assert len(steps) <= 2 * selection.TARGET + selection.TAIL
+        kept.append({step for step in steps if 1777 <= step < 10000})
+    assert kept[0] <= kept[1] or kept[1] <= kept[0]
+    assert len(kept[0] & kept[1]) > 200
+
+
+def test_a_stride_is_found_for_steps_that_are_logged_every_thousand(table: Any) -> None:
+    chosen = _select(Selector(table.patterns), HyperscanEngine(table.patterns), _steps(0, 6000, every=1024))
+    assert selection.TAIL < len(chosen.hits) <= 2 * selection.TARGET + selection.TAIL
+
+
+def test_one_step_over_and_over_leaves_the_last_ones(table: Any) -> None:
+    chosen = _select(Selector(table.patterns), HyperscanEngine(table.patterns), b"step: 5 again\n" * 6000)
+    assert [segment for segment, _ in chosen.hits] == list(range(6000 - selection.TAIL, 6000))
+
+
+def test_a_fault_among_progress_lines_is_kept(table: Any) -> None:
+    data = _steps(0, 3001) + b"step: 3001 KeyError: 'x'\n" + _steps(3002, 6000)
+    chosen = _select(Selector(table.patterns), HyperscanEngine(table.patterns), data)
+    assert (3001, (0, PROGRESS)) in chosen.hits
+
+
+def test_a_long_file_keeps_ever_fewer(table: Any) -> None:
+    engine, selector = HyperscanEngine(table.patterns), Selector(table.patterns)
+    data = _steps(0, 5000)
+    kept = [len(_select(selector, engine, data, final=False).hits) for _ in range(120)]
+    assert kept[0] > 3 * kept[-1] > 0
+    selector.reset(FileKind.RANK_LOG)
+    assert len(_select(selector, engine, data, final=False).hits) == kept[0], "a new file starts afresh"
+
+
+def test_a_warning_in_every_line_is_kept_at_its_ends_once_it_had_its_share(table: Any) -> None:
+    engine, selector = HyperscanEngine(table.patterns), Selector(table.patterns)
+    selector.reset(FileKind.RANK_LOG)
+    data = b"[rank3] warning\n" * 5500
+    assert len(_select(selector, engine, data).hits) == 5500
+    again = _select(selector, engine, data)
+    assert [segment for segment, _ in again.hits] == [*range(selection.TARGET), *range(5500 - selection.TARGET, 5500)]
+    assert len(again.thinned) == 5500 - 2 * selection.TARGET
+
+
+def test_the_same_line_of_many_ranks_is_no_flood(table: Any) -> None:
+    engine, selector = HyperscanEngine(table.patterns), Selector(table.patterns)
+    selector.reset(FileKind.CONSOLE_LOG)
+    data = b"[rank3] watchdog\n" * 5500
+    assert [len(_select(selector, engine, data).hits) for _ in range(3)] == [5500] * 3
+
+
+def test_segments_that_are_given_again_are_counted_once(table: Any, read_bytes: Callable[..., Any]) -> None:
+    """A record that stays open at the end of a chunk is carried; what follows it is thinned when it is consumed."""
+    engine, selector = HyperscanEngine(table.patterns), Selector(table.patterns)
+    data = bytearray(_steps(0, 9000))
+    index = SegmentIndex(data, len(data), open_end=False)
+    chosen = selector.select(engine.scan(data, len(data)), index, data, final=False)
+    half = selector.consumed(chosen, 4000)
+    assert half == sum(segment < 4000 for segment in chosen.thinned.tolist())
+    assert 0 < half < len(chosen.thinned)
