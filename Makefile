@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-DEMO ?= $(firstword $(wildcard sample_runs/*/run))
+DEMO ?= sample_runs/sim-dataloader-stall-merged-5s-319/run
 CASES ?= ../shared/cases
 SCORER = $(CASES)/../tools/score.py
 

@@ -41,7 +41,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     facts = [fact for fact in all_facts if fact.attempt == attempt]
     advance = advance_of(run.events, list(facts), attempt)
     stated = [_weakened(e, facts) for e in build_episodes(facts)]
-    survived = [e for e in stated if recovered(e, advance)]
+    survived = [e for e in stated if recovered(e, advance, run.clocks)]
     episodes = [e for e in stated if e not in survived]
     ends = process_ends(facts)
     episodes += exit_episodes(ends, 0)

@@ -133,7 +133,10 @@ def silent_ranks(
     for hub in hubs:
         if hub.deviating or (hub.missing & explained) or (hub.unknown & explained):
             continue
-        for rank in hub.missing - waiting:
+        absent = hub.missing - waiting
+        if not hub.missing and len(hub.unknown) == 1:
+            absent = hub.unknown - waiting  # all members wait but one, and that one left nothing at all
+        for rank in absent:
             silent.setdefault(rank, hub)
     suspects = _smallest(silent, hubs)
     episodes = []

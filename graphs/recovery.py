@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from correlator.core.model import ClockModel
 from correlator.core.vocabulary import Context, Role
 from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
@@ -20,15 +21,15 @@ class Advance:
 
     by_file: dict[str, list[tuple[int, int | None, int]]] = field(default_factory=dict, hash=False)
     """File -> (line, rank, step) in line order."""
+    by_domain: dict[str, list[tuple[int, int]]] = field(default_factory=dict, hash=False)
+    """Clock domain -> (earliest printed ns, step) of each step, by time."""
     first_seen: tuple[tuple[int, int], ...] = ()
     """(earliest aligned ns, step) of each step that any rank printed, by time."""
     finished: tuple[Fact, ...] = ()
 
     @property
     def last_step(self) -> int | None:
-        return max((step for _, step in self.first_seen), default=None) if self.first_seen else self._last_in_files()
-
-    def _last_in_files(self) -> int | None:
+        """The highest step that any rank printed."""
         return max((step for rows in self.by_file.values() for _, _, step in rows), default=None)
 
 
@@ -43,28 +44,39 @@ def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int) -> Advance
         "line_number",
         "rank",
         "step",
+        pl.col("clock_domain").cast(pl.String),
+        pl.col("timestamp").dt.epoch("ns").alias("printed"),
         pl.col("time_aligned").dt.epoch("ns").alias("ns"),
     )
     by_file: dict[str, list[tuple[int, int | None, int]]] = {}
-    for path, line, rank, step, _ in steps.sort("log_file_path", "line_number").iter_rows():
+    places = steps.sort("log_file_path", "line_number").select("log_file_path", "line_number", "rank", "step")
+    for path, line, rank, step in places.iter_rows():
         by_file.setdefault(path, []).append((line, rank, step))
+    by_domain: dict[str, list[tuple[int, int]]] = {}
+    printed = steps.drop_nulls(["printed", "clock_domain"]).group_by("clock_domain", "step").agg(pl.col("printed").min())
+    for domain, step, ns in printed.sort("printed", "step").select("clock_domain", "step", "printed").iter_rows():
+        by_domain.setdefault(domain, []).append((int(ns), int(step)))
     timed = steps.drop_nulls("ns").group_by("step").agg(pl.col("ns").min()).sort("ns", "step")
     finished = tuple(f for f in facts if f.name == Context.TRAINING_FINISHED and f.attempt == attempt)
-    return Advance(by_file, tuple((int(ns), int(step)) for step, ns in timed.iter_rows()), finished)
+    return Advance(by_file, by_domain, tuple((int(ns), int(step)) for step, ns in timed.iter_rows()), finished)
 
 
-def recovered(episode: Episode, advance: Advance) -> bool:
+def recovered(episode: Episode, advance: Advance, clocks: ClockModel) -> bool:
     """True where training certainly went on after the last line of the episode."""
-    if episode.inferred and not episode.facts:
-        return False
     last = max(episode.facts, key=lambda f: (f.aligned_ns or f.printed_ns or 0, f.line))
     if episode.role is Role.INITIATING and _same_file_progress(last, advance) >= STEPS_AFTER:
         return True
-    if last.aligned_ns is None:
+    if last.printed_ns is None:
         return False
-    end = last.aligned_ns + int((last.uncertainty_ms + last.granularity_ms) * 1e6)
-    later = {step for ns, step in advance.first_seen if ns > end}
-    earlier = {step for ns, step in advance.first_seen if ns <= end}
+    later: set[int] = set()
+    earlier: set[int] = set()
+    for domain, rows in advance.by_domain.items():
+        gap = clocks.gap_ms(last.domain, last.printed_ns, domain, last.printed_ns)
+        if gap is None:
+            continue  # clocks that cannot be compared prove nothing
+        earliest = last.printed_ns + int((last.granularity_ms - gap[0]) * 1e6)
+        later |= {step for ns, step in rows if ns > earliest}
+        earlier |= {step for ns, step in rows if ns <= earliest}
     return len(later - earlier) >= STEPS_AFTER
 
 

@@ -18,8 +18,7 @@ _HEAD = 48
 """Characters of a line in which a stamp begins."""
 _CLOCK = re.compile(r"\d{1,2}:\d\d:\d\d")
 _CANDIDATE = re.compile(
-    r"[\[<(| ]{0,3}(?P<stamp>(?:[A-Z][a-z]{2,8},? )?[\w./,-]{0,12}(?:[ T/.,_-]{1,2}[\w.,-]{1,10}){0,4}?[ T:_@-]{0,2}\d{1,2}:\d\d:\d\d"
-    r"(?:[.,:]\d{1,9})?(?: ?[AaPp][Mm]\b)?)[\]>)|]{0,2}(?::?[ \t]|$)"
+    r"[\[<(| ]{0,3}(?P<stamp>[\w .,/@-]{0,40}?\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?)[\]>)|]{0,2}(?::?[ \t]|$)"
 )
 _TOKEN = re.compile(r"\d+|[A-Za-z]+|[^A-Za-z\d]")
 _MONTHS = {

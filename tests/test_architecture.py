@@ -115,5 +115,7 @@ def test_no_file_knows_the_machine_it_was_written_on() -> None:
     """No path of this checkout, of its Python, or of a home folder; no address of a package index."""
     machine = {str(ROOT), sys.prefix, sys.base_prefix, str(Path.home())} - {"/", "/usr", "/root"}
     pattern = re.compile("|".join([*map(re.escape, machine), r"https?://[\w.:-]+/(?:\w+/)?simple\b"]))
-    found = {name_of(path): pattern.findall(path.read_text(encoding="utf-8", errors="replace")) for path in text_files()}
+    found = {
+        name_of(path): pattern.findall(path.read_text(encoding="utf-8", errors="replace")) for path in text_files()
+    }
     assert not {name: matches for name, matches in found.items() if matches}

@@ -18,7 +18,9 @@ from correlator.reports import ReportFormat
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-DEMO_BLOCK = re.compile(r"<!-- demo -->\n```console\n\$ correlator (?P<arguments>.+)\n(?P<output>(?s:.*?))```\n<!-- /demo -->")
+DEMO_BLOCK = re.compile(
+    r"<!-- demo -->\n```console\n\$ correlator (?P<arguments>.+)\n(?P<output>(?s:.*?))```\n<!-- /demo -->"
+)
 COMMANDS = sorted(info.name for info in app.registered_commands if info.name)
 
 
@@ -28,7 +30,9 @@ def test_the_readme_names_every_command(command: str) -> None:
     assert f"correlator {command}" in README
 
 
-@pytest.mark.parametrize("word", [*(status.value for status in VerdictStatus), *(f"`{report.value}`" for report in ReportFormat)])
+@pytest.mark.parametrize(
+    "word", [*(status.value for status in VerdictStatus), *(f"`{report.value}`" for report in ReportFormat)]
+)
 def test_the_readme_names_every_verdict_and_format(word: str) -> None:
     """What a person or a script can get is documented."""
     assert word in README
@@ -46,8 +50,8 @@ def test_every_make_target_of_the_readme_exists(target: str) -> None:
     assert re.search(rf"^{target}:.*## ", MAKEFILE, flags=re.MULTILINE)
 
 
-def test_the_demo_in_the_readme_is_what_the_demo_prints() -> None:
-    """The block between the demo comments is the real output of the command above it, which is that of `make demo`."""
+def test_the_demo_in_the_readme_is_what_the_demo_prints(request: pytest.FixtureRequest) -> None:
+    """The block is the real output of the command above it, that of `make demo`; --snapshot-update writes it anew."""
     block = DEMO_BLOCK.search(README)
     assert block is not None, "the README has no demo block"
     arguments = shlex.split(block["arguments"])
@@ -58,5 +62,9 @@ def test_the_demo_in_the_readme_is_what_the_demo_prints() -> None:
         cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8", check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    shown = [line.rstrip() for line in block["output"].rstrip().splitlines()]
-    assert shown == [line.rstrip() for line in done.stdout.rstrip().splitlines()]
+    printed = "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines()) + "\n"
+    if request.config.getoption("update_snapshots"):
+        start, end = block.span("output")
+        (ROOT / "README.md").write_text(README[:start] + printed + README[end:], encoding="utf-8")
+    else:
+        assert [line.rstrip() for line in block["output"].splitlines()] == printed.splitlines()

@@ -47,7 +47,9 @@ def test_the_folders_are_real_and_linked(name: str) -> None:
 def test_the_wheel_holds_every_file_and_nothing_else(wheel: Path) -> None:
     """Data files too; links are resolved to their contents; no stray top-level package."""
     shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    own = {name for name in source_files("correlator") if not name.startswith(("correlator/parsers", "correlator/graphs"))}
+    own = {
+        name for name in source_files("correlator") if not name.startswith(("correlator/parsers", "correlator/graphs"))
+    }
     linked = {f"correlator/{name}" for folder in ("parsers", "graphs") for name in source_files(folder)}
     assert shipped == own | linked
 
@@ -73,7 +75,9 @@ def test_the_wheel_survives_files_of_the_same_names(wheel: Path, tmp_path: Path)
 @pytest.mark.parametrize("name", ["parsers", "graphs"])
 def test_the_bare_name_is_refused(name: str) -> None:
     """`import parsers` in a checkout would give a second copy of every class."""
-    done = subprocess.run([sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert f"import correlator.{name}" in done.stderr
 
 

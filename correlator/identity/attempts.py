@@ -66,7 +66,7 @@ class _Stream:
 
     def _go(self, attempt: int) -> int | None:
         self.ended = False
-        if attempt == self.current or attempt > _MOST:
+        if attempt == self.current or not 0 <= attempt <= _MOST:
             return None
         self.current = attempt
         return attempt
@@ -74,7 +74,7 @@ class _Stream:
 
 def with_attempts(frame: pl.DataFrame, writers: Sequence[Writer]) -> tuple[pl.DataFrame, int]:
     """The frame with `attempt` filled for every event, and how many there are. `frame.node` is the writer's node."""
-    hinted = {w.path: w.attempt for w in writers if w.attempt is not None and w.attempt <= _MOST}
+    hinted = {w.path: w.attempt for w in writers if w.attempt is not None and 0 <= w.attempt <= _MOST}
     lone = {w.path for w in writers if w.kind is FileKind.RANK_LOG and not w.shared}
     cuts = list(_marked(frame, hinted, lone))
     marked = {cut.path for cut in cuts}

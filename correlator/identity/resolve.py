@@ -19,7 +19,7 @@ from correlator.identity.names import HostNames, host_names
 from correlator.identity.places import Seating, seat
 from correlator.identity.tasks import TaskMode, Tasks, tasks
 from correlator.identity.votes import collect
-from correlator.identity.world import World, logging_nodes, run_nodes, store_node, world_size
+from correlator.identity.world import MOST_RANKS, World, logging_nodes, run_nodes, store_node, world_size
 from correlator.identity.writers import Writer, writers
 
 _MOST_ATTEMPTS = 64
@@ -114,7 +114,8 @@ def _topology(
     groups, group_conflicts = process_groups(last, run.world.size)
     logged = _logged(run, last, known.seating)
     size = run.world.size
-    ranks = set(range(size or 0)) | known.seating.node_of.keys() | known.seating.local_of.keys()
+    ranks = {r for r in known.seating.node_of.keys() | known.seating.local_of.keys() if 0 <= r < MOST_RANKS}
+    ranks |= set(range(size or 0))
     seating, devices = known.seating, known.gpus.gpu_of
     places = tuple(
         RankPlace(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,15 +69,30 @@ class ReEngine:
         return _behind_step(buffer, _as_numpy(ends, np.dtype(np.int64)), self._dense[found_ids]), found_ids
 
 
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled database as bytes, to be sent to other processes of this machine; compiling takes a second."""
+
+    database: bytes | None
+    refused: tuple[tuple[int, str], ...]
+    """Patterns that hyperscan cannot compile, and its reason."""
+
+
+def compile_patterns(patterns: Sequence[LinePattern]) -> Compiled:
+    """Compile patterns, once in a process. Raises ImportError where hyperscan is not installed."""
+    return _compile(tuple(scan_form(pattern.regex, dense=pattern.bulk) for pattern in patterns))
+
+
 class HyperscanEngine:
     """One block-mode database of all patterns; those that hyperscan refuses run through `re`, with a warning."""
 
-    def __init__(self, patterns: Sequence[LinePattern]) -> None:
+    def __init__(self, patterns: Sequence[LinePattern], compiled: Compiled | None = None) -> None:
         import hyperscan
 
-        forms = [scan_form(pattern.regex, dense=pattern.bulk) for pattern in patterns]
+        compiled = compiled or compile_patterns(patterns)
+        refused = dict(compiled.refused)
+        self._database = _loaded(hyperscan, compiled.database)
         self._dense = _dense(patterns)
-        self._database, refused = _build(hyperscan, forms)
         self._rest = ReEngine(patterns, sorted(refused)) if refused else None
         self._shift = max(len(patterns) - 1, 1).bit_length()
         self.warnings: tuple[str, ...] = tuple(
@@ -97,12 +114,12 @@ class HyperscanEngine:
         return np.concatenate([ends, more_ends]), np.concatenate([ids, more_ids])
 
 
-def make_engine(table: Patterns, force_re: bool = False) -> Engine:
-    """The fastest engine that this machine has for the table."""
+def make_engine(table: Patterns, force_re: bool = False, compiled: Compiled | None = None) -> Engine:
+    """The fastest engine that this machine has for the table. `compiled`: its patterns, if that is done already."""
     if force_re:
         return ReEngine(table.patterns)
     try:
-        return HyperscanEngine(table.patterns)
+        return HyperscanEngine(table.patterns, compiled)
     except ImportError:
         engine = ReEngine(table.patterns)
         engine.warnings = ("hyperscan is not installed: reading is about a thousand times slower",)
@@ -119,24 +136,37 @@ def _collector(packed: array[int], shift: int) -> Any:
     return collect
 
 
+@lru_cache(maxsize=4)
+def _compile(forms: tuple[bytes, ...]) -> Compiled:
+    """The whole set; if that fails, what is left without the patterns that fail alone."""
+    import hyperscan
+
+    if not forms:
+        return Compiled(None, ())
+    numbers = range(len(forms))
+    try:
+        return Compiled(hyperscan.dumpb(_database(hyperscan, forms, numbers)), ())
+    except hyperscan.error:
+        refused = _refused(hyperscan, forms)
+    accepted = [number for number in numbers if number not in refused]
+    database = _database(hyperscan, [forms[number] for number in accepted], accepted) if accepted else None
+    return Compiled(None if database is None else hyperscan.dumpb(database), tuple(refused.items()))
+
+
+def _loaded(hyperscan: Any, serialised: bytes | None) -> Any:
+    if serialised is None:
+        return None
+    database = hyperscan.loadb(serialised, hyperscan.HS_MODE_BLOCK)
+    database.scratch = hyperscan.Scratch(database)
+    return database
+
+
 def _database(hyperscan: Any, forms: Sequence[bytes], ids: Sequence[int]) -> Any:
     """A compiled database. MULTILINE only: SOM and UTF8 would cost speed, SINGLEMATCH would report one line of a chunk."""
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     flags = [hyperscan.HS_FLAG_MULTILINE] * len(forms)
     database.compile(expressions=list(forms), ids=list(ids), elements=len(forms), flags=flags)
     return database
-
-
-def _build(hyperscan: Any, forms: Sequence[bytes]) -> tuple[Any, dict[int, str]]:
-    """The database, and the reason for each pattern that hyperscan refuses; these are sought only if the whole set fails."""
-    if not forms:
-        return None, {}
-    try:
-        return _database(hyperscan, forms, range(len(forms))), {}
-    except hyperscan.error:
-        refused = _refused(hyperscan, forms)
-    accepted = [number for number in range(len(forms)) if number not in refused]
-    return _database(hyperscan, [forms[number] for number in accepted], accepted) if accepted else None, refused
 
 
 def _refused(hyperscan: Any, forms: Sequence[bytes]) -> dict[int, str]:

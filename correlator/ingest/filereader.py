@@ -13,6 +13,7 @@ from correlator.core.vocabulary import FileKind
 from correlator.ingest.account import Account, count_repaired
 from correlator.ingest.columns import ColumnBuilder
 from correlator.ingest.engines import Engine, Patterns
+from correlator.ingest.matches import find_matches
 from correlator.ingest.reader import Chunk, ChunkReader, Limits, Readable
 from correlator.ingest.segments import ChunkSegments, SegmentIndex
 from correlator.ingest.selection import Selection, Selector
@@ -124,8 +125,8 @@ class FileReader:
             if chunk.forced:
                 reading.account.note(f"a line longer than {self._limits.line_bytes} bytes was cut")
             index = SegmentIndex(reader.buffer, chunk.length, open_end=chunk.final or chunk.forced)
-            scan = self._engine.scan(reader.buffer, chunk.length)
-            selection = self._selector.select(scan, index, reader.buffer, final=chunk.final)
+            matches = find_matches(self._engine, reader.buffer, chunk.length, index, self._selector.dense)
+            selection = self._selector.select(matches, final=chunk.final)
             done = self._parse(reading, parser, chunk, index, selection)
             consumed = min(index.start(done), chunk.length)
             self._settle(reading, index, selection, done, consumed)

@@ -30,6 +30,16 @@ def _positions_of(data: Bytes, value: int) -> Positions:
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
+def positions_of(buffer: bytearray, length: int, mark: bytes) -> Positions:
+    """Where a short byte string begins."""
+    data: Bytes = np.frombuffer(buffer, dtype=np.uint8, count=length)
+    found = _positions_of(data, mark[0])
+    for place, value in enumerate(mark[1:], start=1):
+        found = found[found + place < length]
+        found = found[data[found + place] == value]
+    return found
+
+
 class SegmentIndex:
     """The segments of one chunk.
 

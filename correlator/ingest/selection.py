@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from correlator.core.vocabulary import FileKind
-from correlator.ingest.engines import Scan
-from correlator.ingest.segments import Positions, SegmentIndex
+from correlator.ingest.matches import Matches
+from correlator.ingest.segments import Positions
 from correlator.parsers.base import LinePattern
 
 DENSE = 4096
@@ -32,7 +32,7 @@ BUDGET = 20_000
 FLOOD_OF_ONE_WRITER = 5_000
 FLOOD_OF_MANY = 100_000
 _LEAST = 32
-_MAX_DIGITS = 18  # of an int64
+_STRIDES = 60  # doublings that an int64 step can tell apart
 
 Mask = NDArray[np.bool_]
 
@@ -52,7 +52,7 @@ class Selector:
     """Chooses segments, chunk by chunk, of one file."""
 
     def __init__(self, patterns: Sequence[LinePattern]) -> None:
-        self._bulk: Mask = np.array([pattern.bulk for pattern in patterns], dtype=np.bool_)
+        self.dense: Mask = np.array([pattern.bulk for pattern in patterns], dtype=np.bool_)
         self._priority = np.array([pattern.priority for pattern in patterns], dtype=np.int64)
         self._count = max(len(patterns), 1)
         self.reset(FileKind.TEXT)
@@ -62,11 +62,11 @@ class Selector:
         self._flood = FLOOD_OF_ONE_WRITER if kind is FileKind.RANK_LOG else FLOOD_OF_MANY
         self._kept = np.zeros(self._count, dtype=np.int64)
 
-    def select(self, scan: Scan, index: SegmentIndex, buffer: bytearray, *, final: bool) -> Selection:
-        """The segments of a chunk to parse, with the ids of their patterns."""
-        segments, ids, ends = self._distinct(scan, index)
+    def select(self, matches: Matches, *, final: bool) -> Selection:
+        """The segments of a chunk to parse, with the ids of their patterns. `final`: the chunk is the file's last."""
+        segments, ids = matches.segments, matches.ids
         droppable = self._flooding(ids)
-        droppable |= self._thinned(segments, ids, ends, droppable, buffer, final=final)
+        droppable |= self._thinned(matches, droppable, final=final)
         thinned = np.setdiff1d(segments[droppable], segments[~droppable])
         kept = ~np.isin(segments, thinned)
         segments, ids = segments[kept], ids[kept]
@@ -78,41 +78,29 @@ class Selector:
         self._kept += np.bincount(selection.kept_ids[:pairs], minlength=self._count)
         return int(np.searchsorted(selection.thinned, segments))
 
-    def _distinct(self, scan: Scan, index: SegmentIndex) -> tuple[Positions, Positions, Positions]:
-        """Segment, pattern and last match end, once for each pair, ordered by segment and pattern."""
-        match_ends, ids = scan
-        order = np.argsort(match_ends, kind="stable")
-        ends = match_ends[order]
-        keys = index.locate(ends) * self._count + ids[order]
-        pairs, last = np.unique(keys[::-1], return_index=True)
-        segments, patterns = np.divmod(pairs, self._count)
-        inside = segments < len(index)
-        return segments[inside], patterns[inside], ends[::-1][last][inside]
-
     def _flooding(self, ids: Positions) -> Mask:
         """Pairs of patterns that have had their share of the file, but the first and last of the chunk."""
         droppable = np.zeros(len(ids), dtype=np.bool_)
         if not len(ids):
             return droppable
         halvings = self._kept // self._flood
-        for pattern in np.flatnonzero((halvings > 0) & ~self._bulk):
+        for pattern in np.flatnonzero((halvings > 0) & ~self.dense):
             keep = max(TARGET >> int(halvings[pattern] - 1), _LEAST)
             droppable[np.flatnonzero(ids == pattern)[keep:-keep]] = True
         return droppable
 
-    def _thinned(
-        self, segments: Positions, ids: Positions, ends: Positions, flooding: Mask, buffer: bytearray, *, final: bool
-    ) -> Mask:
+    def _thinned(self, matches: Matches, flooding: Mask, *, final: bool) -> Mask:
         """Pairs of dense segments whose step is left out."""
+        segments, ids = matches.segments, matches.ids
         droppable = np.zeros(len(ids), dtype=np.bool_)
         if not len(ids):
             return droppable
-        halvings = int(self._kept[self._bulk].sum()) // BUDGET
-        bulk = self._bulk[ids]
+        halvings = int(self._kept[self.dense].sum()) // BUDGET
+        bulk = self.dense[ids]
         pairs = np.flatnonzero(bulk & ~np.isin(segments, segments[~bulk & ~flooding]))
         deciding = pairs[self._deciding(segments[pairs], ids[pairs])]
         if len(deciding) > max(DENSE >> halvings, 2 * _LEAST):
-            wanted = _evenly(step_before(buffer, ends[deciding]), max(TARGET >> halvings, _LEAST))
+            wanted = _evenly(matches.steps[deciding], max(TARGET >> halvings, _LEAST))
             wanted[-(TAIL if final else max(TAIL >> halvings, _LEAST)) :] = True
             droppable[pairs] = ~np.isin(segments[pairs], segments[deciding][wanted])
         return droppable
@@ -124,31 +112,12 @@ class Selector:
         return order[first]
 
 
-def step_before(buffer: bytearray | bytes, ends: Positions) -> Positions:
-    """The decimal number that ends at each offset; 0 where no digit stands before it.
-
-    >>> step_before(b"step 120/500 x", np.array([8, 12, 14])).tolist()
-    [120, 500, 0]
-    """
-    data = np.frombuffer(buffer, dtype=np.uint8)
-    steps = np.zeros(len(ends), dtype=np.int64)
-    reading = np.ones(len(ends), dtype=np.bool_)
-    for place in range(_MAX_DIGITS):
-        positions = ends - 1 - place
-        digits = data[np.maximum(positions, 0)].astype(np.int64) - ord("0")
-        reading &= (positions >= 0) & (digits >= 0) & (digits <= 9)
-        if not reading.any():
-            break
-        steps[reading] += digits[reading] * 10**place
-    return steps
-
-
 def _evenly(steps: Positions, target: int) -> Mask:
     """Steps that are multiples of the least power of two that leaves at most twice the target.
 
     Steps that no stride tells apart (one number over and over) are all left out.
     """
-    for exponent in range(_MAX_DIGITS * 3):
+    for exponent in range(_STRIDES):
         wanted: Mask = (steps & ((1 << exponent) - 1)) == 0
         if np.count_nonzero(wanted) <= 2 * target:
             return wanted

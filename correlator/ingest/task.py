@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from correlator.core.files import FileReport, LogFile, RunHints, Skipped
 from correlator.executors import Advance
 from correlator.ingest.columns import ColumnBuilder
-from correlator.ingest.engines import Engine, make_engine
+from correlator.ingest.engines import Compiled, Engine, compile_patterns, make_engine
 from correlator.ingest.filereader import FileReader, Interpreter
-from correlator.ingest.reader import Limits
+from correlator.ingest.transfer import PackedTable, pack_table, unpack_table
 from correlator.parsers.dumps import WHOLE_FILE
-from correlator.parsers.interpret import FileParser
+from correlator.parsers.interpret import FileParser, stamp_of
 from correlator.parsers.table import PatternTable
 from correlator.sources import open_stream
 
@@ -39,13 +39,13 @@ class BatchResult:
 
 
 class ReadTask:
-    """Reads batches of files. Sent to a process once; the compiled patterns and the buffer are made there, on first use."""
+    """Reads batches of files. It is sent to a process once; the engine and the buffer are made there, on first use."""
 
-    def __init__(self, table: PatternTable, hints: RunHints, *, force_re: bool = False, limits: Limits | None = None) -> None:
+    def __init__(self, table: PatternTable, hints: RunHints, *, force_re: bool = False) -> None:
         self._table = table
         self._hints = hints
         self._force_re = force_re
-        self._limits = limits
+        self._compiled: Compiled | None = None
         self._ready: tuple[Engine, FileReader] | None = None
 
     def __call__(self, batch: tuple[Job, ...], advance: Advance, /) -> BatchResult:
@@ -61,9 +61,26 @@ class ReadTask:
         result.tables = builder.take()
         return result
 
+    def __getstate__(self) -> tuple[PackedTable, RunHints, bool, Compiled | None]:
+        """What travels: the patterns compiled, so that only one process does that."""
+        compiled = None if self._force_re else _compiled(self._table)
+        return pack_table(self._table), self._hints, self._force_re, compiled
+
+    def __setstate__(self, state: tuple[PackedTable, RunHints, bool, Compiled | None]) -> None:
+        packed, self._hints, self._force_re, self._compiled = state
+        self._table = unpack_table(packed)
+        self._ready = None
+
     def _prepared(self) -> tuple[Engine, FileReader]:
         if self._ready is None:
-            engine = make_engine(self._table, self._force_re)
-            interpreter = Interpreter(self._table, lambda context: FileParser(context, self._table), WHOLE_FILE)
-            self._ready = engine, FileReader(interpreter, engine, self._hints, open_stream, self._limits)
+            engine = make_engine(self._table, self._force_re, self._compiled)
+            interpreter = Interpreter(self._table, lambda context: FileParser(context, self._table), WHOLE_FILE, stamp_of)
+            self._ready = engine, FileReader(interpreter, engine, self._hints, open_stream)
         return self._ready
+
+
+def _compiled(table: PatternTable) -> Compiled | None:
+    try:
+        return compile_patterns(table.patterns)
+    except ImportError:
+        return None

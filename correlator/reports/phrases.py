@@ -103,7 +103,7 @@ def duration(milliseconds: float) -> str:
         return "an unknown time"
     seconds = abs(milliseconds) / _SECOND_MS
     if abs(milliseconds) < 1:
-        return "under 1 ms"
+        return "<1 ms"
     if abs(milliseconds) < _SECOND_MS:
         return f"{abs(milliseconds):.0f} ms"
     if seconds < _TWO_MINUTES_S:
@@ -114,7 +114,9 @@ def duration(milliseconds: float) -> str:
 
 
 def offset(milliseconds: float) -> str:
-    """How a clock stands to the reference: `30.1 s ahead`, `12 ms behind`."""
+    """How a clock stands to the reference: `30.1 s ahead`, `12 ms behind`, `equal`."""
+    if abs(milliseconds) < 1:
+        return "equal"
     return f"{duration(milliseconds)} {'behind' if milliseconds < 0 else 'ahead'}"
 
 

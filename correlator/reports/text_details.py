@@ -46,7 +46,7 @@ def _evidence(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
         if len(initiators) > 1:
             if index:
                 page.gap()
-            page.row("", styled((phrases.culprit(initiator), "bold")), indent=2)
+            page.block(styled("  ", (phrases.culprit(initiator), "bold")))
         for evidence in initiator.evidence[:most]:
             _evidence_line(page, evidence, verbose=verbose)
         if most is not None and len(initiator.evidence) > most:
@@ -102,11 +102,14 @@ def _hypotheses(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
 
 def _hypothesis(page: Page, hypothesis: Hypothesis) -> None:
     percent = f"{min(0.99, max(0.0, hypothesis.probability)) * 100:>3.0f} %"
-    who = " and ".join(hypothesis.initiators) or "someone whom no file names"
+    named = [*hypothesis.initiators[:_MOST_NAMES]]
+    if others := len(hypothesis.initiators) - len(named):
+        named.append(f"{others:,} more")
+    who = " and ".join(named) or "someone whom no file names"
     what = f", {hypothesis.fault.value}" if hypothesis.fault is not None else ""
     page.row(percent, styled((who, "bold"), what), indent=_INDENT)
     for label, words in (("for", hypothesis.supports), ("against", hypothesis.contradicts)):
-        for index, item in enumerate(words):
+        for index, item in enumerate(dict.fromkeys(words)):
             page.row((label if index == 0 else "", "dim"), styled(item), indent=_INDENT)
     if hypothesis.control:
         page.row(("to tell", "dim"), styled(hypothesis.control), indent=_INDENT)

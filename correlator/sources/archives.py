@@ -7,9 +7,11 @@ no way to write outside, to follow a link, or to overwrite, and names that a fil
 from __future__ import annotations
 
 import stat
+import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final, cast
@@ -26,6 +28,7 @@ _HEADER_BYTES: Final = 16 * MIB
 _DIRECTORY_BYTES: Final = 64 * MIB
 """What the directory of a zip may take; zipfile holds it in memory, several times over."""
 _NAME_LENGTH: Final = 4096
+_TAR_MAGIC: Final = slice(257, 262)
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _ZIP_END: Final = b"PK\x05\x06"
 _ZIP_LIKE: Final = (".pt", ".pth", ".ckpt", ".npz", ".whl", ".jar", ".docx", ".xlsx", ".pptx")
@@ -39,7 +42,7 @@ def is_archive(name: str, head: bytes, *, named: bool) -> bool:
     lower = name.lower()
     if head.startswith(_ZIP_MAGIC):
         return lower.endswith(".zip") or (named and not lower.endswith(_ZIP_LIKE))
-    return _is_tar(head)
+    return (head[_TAR_MAGIC] == b"ustar" or ".tar" in lower) and _is_tar(head)
 
 
 def _is_tar(head: bytes) -> bool:
@@ -110,7 +113,8 @@ def _tar_members(archive: Found, store: Store) -> Iterator[Found | Skipped]:
     raw = open_regular(archive.location)
     compression = compression_of(raw.read(8))
     raw.seek(0)
-    with LogStream(raw, compression, store.limits) as stream:
+    unbounded = replace(store.limits, ratio_from_bytes=sys.maxsize)  # the account bounds it, and raises
+    with LogStream(raw, compression, unbounded) as stream:
         metered = _Metered(stream)
         tar: tarfile.TarFile | None = None
         count = 0

@@ -56,18 +56,22 @@ class _Discovery:
         self._limits = limits
         self._looks: list[Look] = []
         self._skipped: list[Skipped] = []
+        self._alone = False
+        """One file was named: an archive in its place is the run itself, and its name is no folder."""
 
     def run(self, targets: Sequence[str]) -> RunFiles:
         if not targets:
             message = "nothing to read"
             raise InputError(message)
+        self._alone = len(targets) == 1 and (targets[0] == STDIN or not os.path.isdir(targets[0]))
         found = self._gather(targets)
         for item in _in_order(found):
             self._take(item)
-        files = settle(self._looks)
+        files, empty = settle(self._looks)
+        self._skipped += empty
         self._skipped.sort(key=lambda row: (natural_key(row.path), row.reason))
         path = targets[0] if len(targets) == 1 else " ".join(targets)
-        if not any(file.size_bytes for file in files):
+        if all(look.empty for look in self._looks):
             raise self._no_logs(shown(path))
         mtimes = [file.modified_ns for file in files if file.modified_ns is not None and file.size_bytes]
         stamps = [stamp for look in self._looks for stamp in look.stamps]
@@ -103,7 +107,7 @@ class _Discovery:
                 message = f"{shown(target)}: {words.lower()}"
                 raise InputError(message) from error
             location = os.path.abspath(target)
-            yield Found(name, location, status.st_size, status.st_mtime_ns, named=len(targets) == 1)
+            yield Found(name, location, status.st_size, status.st_mtime_ns, named=True)
 
     def _standard_input(self) -> Found:
         try:
@@ -137,7 +141,7 @@ class _Discovery:
             self._looks.append(result)
 
     def _open_archive(self, item: Found) -> None:
-        prefix = "" if item.named else item.path
+        prefix = "" if self._alone else item.path
         members: list[Found] = []
         try:
             members.extend(self._sift(unpack(item, prefix, self._store)))

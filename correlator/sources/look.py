@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
 
 from correlator.core.files import Compression, Skipped
 from correlator.core.vocabulary import FileKind
@@ -15,6 +17,8 @@ from correlator.sources.limits import Limits
 from correlator.sources.reference import latest_stamps
 from correlator.sources.sample import Sample, take_sample
 
+_PRETTY_JSON: Final = re.compile(rb"\s*[\[{][ \t\r]*\n")
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -26,7 +30,8 @@ class Look:
     """Set where the content alone decides what the file is."""
     traits: Traits = field(default_factory=Traits)
     stamps: tuple[int, ...] = ()
-    """Latest stamps with a year, epoch seconds."""
+    """Late stamps with a year, epoch seconds."""
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ def look_at(item: Found, limits: Limits) -> Look | ArchiveLook | Skipped:
     if not sample.head:
         if sample.cut_off:
             return Skipped(item.path, f"nothing can be read from it: {sample.cut_off}")
-        return Look(item, sample.compression, None)
+        return Look(item, sample.compression, None, empty=True)
     if is_archive(name, sample.head, named=item.named):
         return Skipped(item.path, "an archive inside an archive: unpack it first") if item.nested else ArchiveLook()
     kind = whole_file_kind(name, sample.head)
@@ -65,6 +70,8 @@ def _no_log_reason(name: str, sample: Sample) -> str | None:
         return "a checkpoint" if name_reason(name) == "a checkpoint" else "a pickle that is no flight-recorder dump"
     if is_own_report(sample.head):
         return "a report that correlator wrote"
+    if name.lower().endswith(".json") and _PRETTY_JSON.match(sample.head):
+        return "a JSON document that is no log"
     return binary_reason(sample)
 
 

@@ -150,7 +150,7 @@ class _Reader:
         return [part for piece in rest.split(" ") if (part := piece.strip("._@-+="))]
 
     def _read_part(self, part: str) -> None:
-        if not is_host_shape(part) and (self._read_nccl(part) or self._read_slurm(part)):
+        if self._read_nccl(part) or (not is_host_shape(part) and self._read_slurm(part)):
             return
         if self._in_pod_folder() and "pod" in self.said and part.isdigit() and len(part) < 5:
             self.say("attempt", int(part))  # restarts of the container (formats.md E2)
@@ -228,7 +228,8 @@ def _without_packing(name: str) -> str:
 def _without_edge_words(part: str) -> str:
     """`gpu-044` of `kernel_gpu-044`, as far as what is left can still be a host."""
     while shorter := spell.EDGE_WORD.sub("", part, count=1).strip("._@-"):
-        if shorter == part or (is_host_shape(part) and not is_host_shape(shorter)):
+        lost = any(shape(part) and not shape(shorter) for shape in (is_host_shape, is_pod_shape))
+        if shorter == part or lost:
             break
         part = shorter
     return part

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
-from correlator.core.files import FileHints, LogFile
+from correlator.core.files import FileHints, LogFile, Skipped
 from correlator.core.vocabulary import FileKind
 from correlator.sources.hosts import is_host_shape
 from correlator.sources.kinds import empty_file_kind, line_file_kind
@@ -20,14 +20,14 @@ _DIGITS: Final = re.compile(r"\d+")
 _MERGED: Final = frozenset({FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.SCHEDULER_LOG})
 
 
-def settle(looks: Sequence[Look]) -> list[LogFile]:
-    """The files, in the order given. Empty files that tell nothing by their names are left out."""
+def settle(looks: Sequence[Look]) -> tuple[list[LogFile], list[Skipped]]:
+    """The files, in the order given, and the empty ones whose names do not say who should have written them."""
     known = {look.found.path for look in looks}
     hosts = {host for look in looks for host in look.traits.hosts}
     facts = [read_name(look.found.path, known) for look in looks]
     hints = _local_where_repeated([_with_node(fact, hosts) for fact in facts], looks)
-    files = [_file(look, hint) for look, hint in zip(looks, hints, strict=True)]
-    return [file for file in files if file is not None]
+    rows = [_file(look, hint) for look, hint in zip(looks, hints, strict=True)]
+    return [row for row in rows if isinstance(row, LogFile)], [row for row in rows if isinstance(row, Skipped)]
 
 
 def _with_node(facts: NameFacts, hosts: AbstractSet[str]) -> FileHints:
@@ -59,13 +59,13 @@ def _local_where_repeated(hints: list[FileHints], looks: Sequence[Look]) -> list
     ]
 
 
-def _file(look: Look, hints: FileHints) -> LogFile | None:
+def _file(look: Look, hints: FileHints) -> LogFile | Skipped:
     found = look.found
     kind = look.whole_kind
-    if kind is None and not found.size_bytes:
+    if kind is None and look.empty:
         kind = empty_file_kind(found.path, hints)
         if kind is None:
-            return None
+            return Skipped(found.path, "empty")
     if kind is None:
         kind = line_file_kind(found.path, look.traits, hints, named=found.named)
     if kind in _MERGED:

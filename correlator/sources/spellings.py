@@ -43,7 +43,7 @@ SLURM: Final = (
     re.compile(r"[a-z][\w.-]*?[._-](?P<job>\d{5,12})(?:[._-](?P<host>[a-z][a-z0-9-]*?))??" + TASK, re.IGNORECASE),
 )
 NCCL: Final = re.compile(
-    r"(?:nccl(?:[._-]?(?:debug|log|trace))?|py-?spy|stacks?)[._-](?:(?P<host>[a-z][a-z0-9.-]*?)[._-])?(?P<pid>\d{2,8})",
+    r"(?:nccl(?:[._-]?(?:debug|log|trace))?|py-?spy|stacks?)[._-](?:(?P<host>[a-z][a-z0-9.-]*?)(?:[._]|-(?=\d{4})))?(?P<pid>\d{2,8})",
     re.IGNORECASE,
 )
 HOST_PID: Final = re.compile(r"(?:[a-z]+[._-])?(?P<host>[a-z][a-z0-9-]*?)\.(?P<pid>\d{2,8})", re.IGNORECASE)

@@ -133,5 +133,5 @@ def _stamped(event: Event, hit: Hit, printed_ns: int) -> Event:
 def _body(row: ChildRow, exception: str | None) -> str:
     """One line that says what the row says."""
     text = exception or (row.traceback[0].strip() if row.traceback else "")
-    parts = (f"rank {row.fields['rank']}" if "rank" in row.fields else "", row.fields.get("exitcode", ""), text)
-    return ": ".join(part for part in parts if part)
+    facts = (f"{name} {row.fields[name]}" for name in ("rank", "exitcode") if name in row.fields)
+    return ", ".join([*facts, text] if text else facts)

@@ -37,7 +37,7 @@ PATTERNS = (
         regex=_SXID + r"Fatal, (?:Link ([0-9]{1,3}) )?",
         anchor=Anchor.ANYWHERE,
         requires=frozenset({Layer.KERNEL}),
-        priority=45,
+        priority=55,
         samples=(
             "[12345.678901] nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up (First)",
         ),
@@ -70,7 +70,7 @@ PATTERNS = (
             r"(?: physical id [0-9]+)?(?: port ([0-9]{1,3}))?"
         ),
         anchor=Anchor.ANYWHERE,
-        priority=45,
+        priority=55,
         samples=(
             "[Nov 30 2025 01:02:03] [ERROR] [tid 12727] detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id "
             "00000000:86:00.0 physical id 3 port 33",
@@ -134,7 +134,7 @@ PATTERNS = (
             r"Reason: ([^.\n]+)"
         ),
         anchor=Anchor.ANYWHERE,
-        priority=45,
+        priority=55,
         samples=(
             "Memory access fault by GPU node-2 (Agent handle: 0x5640a8bb1980) on address 0x7feea09c5000. "
             "Reason: Page not present or supervisor privilege.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import Context, FaultCode, Role
+from correlator.core.vocabulary import Context
 from correlator.parsers.base import Anchor, Dialect, Hit, LinePattern
 from correlator.parsers.dialects.support import with_attributes
 
@@ -13,7 +13,7 @@ _SOURCE = "formats.md E2"
 _NONE = "<none>"
 _LOST = frozenset({"NodeLost", "NodeNotReady", "NodeUnreachable", "NodeShutdown", "DeletingNode"})
 _REASONS = (
-    "OOMKilled|OOMKilling|SystemOOM|Evicted|Preempted|Preempting|NodeLost|NodeNotReady|NodeShutdown|Terminated|"
+    "OOMKilled|Evicted|Preempted|Preempting|NodeLost|NodeNotReady|NodeShutdown|Terminated|"
     "DeadlineExceeded|BackOff|CrashLoopBackOff|ContainerCannotRun|StartError|UnexpectedAdmissionError|Error|Killing|"
     "TaintManagerEviction"
 )
@@ -62,11 +62,6 @@ def _node_not_ready(hit: Hit) -> Iterable[Event]:
 
 def _terminated(hit: Hit) -> Iterable[Event]:
     yield with_attributes(hit.make(), status=hit.match[1])
-
-
-def _system_oom(hit: Hit) -> Iterable[Event]:
-    event = hit.make(process_pid=int(hit.match[2][:9]))
-    yield with_attributes(event, victim_name=hit.match[1], scope="global")
 
 
 PATTERNS = (
@@ -144,20 +139,6 @@ PATTERNS = (
         lookalikes=("      Reason:       Completed", "2025-11-30 01:02:03,123 INFO stop reason: max_steps"),
         source=_SOURCE,
         build=_terminated,
-    ),
-    LinePattern(
-        id="kubernetes.system_oom",
-        event_name=FaultCode.HOST_OOM_KILL,
-        role=Role.INITIATING,
-        regex=r"System OOM encountered, victim process: ([^,\n]+), pid: ([0-9]+)",
-        anchor=Anchor.ANYWHERE,
-        priority=45,
-        samples=(
-            "3m          Warning   SystemOOM   node/node05   System OOM encountered, victim process: python3, pid: 4245",
-        ),
-        lookalikes=("Updated alert rules: SystemOOM, NodeNotReady",),
-        source=_SOURCE,
-        build=_system_oom,
     ),
 )
 DIALECT = Dialect(name="kubernetes", title="Kubernetes listings and events", patterns=PATTERNS, source=_SOURCE)

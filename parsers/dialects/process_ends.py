@@ -139,6 +139,7 @@ PATTERNS = (
             r"(Segmentation fault|Bus error|Killed|Aborted|Terminated|Illegal instruction|Floating point exception)[ \t]"
         ),
         anchor=Anchor.ANYWHERE,
+        priority=40,
         samples=(
             "/bin/bash: line 12:  4245 Segmentation fault      (core dumped) python train.py",
             "/var/spool/slurmd/job77/slurm_script: line 31: 4245 Killed                  python train.py",

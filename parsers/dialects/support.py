@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 
 from correlator.core.event import Event
 
@@ -78,6 +79,8 @@ def expand_hosts(text: str) -> tuple[str, ...]:
     hosts: list[str] = []
     for part in _split_outside_brackets(text):
         hosts.extend(_expand_brackets(part)[: _EXPANSION_LIMIT - len(hosts)])
+        if len(hosts) >= _EXPANSION_LIMIT:
+            break
     return tuple(hosts)
 
 
@@ -96,8 +99,8 @@ def _split_outside_brackets(text: str) -> list[str]:
 def _expand_brackets(text: str) -> list[str]:
     names = [""]
     for index, piece in enumerate(re.split(r"\[([0-9,\-]*)\]", text)):
-        endings = [piece] if index % 2 == 0 else list(_padded_numbers(piece))
-        names = [name + ending for name in names for ending in endings][:_EXPANSION_LIMIT]
+        endings = [piece] if index % 2 == 0 else list(islice(_padded_numbers(piece), _EXPANSION_LIMIT))
+        names = list(islice((name + ending for name in names for ending in endings), _EXPANSION_LIMIT))
     return names
 
 

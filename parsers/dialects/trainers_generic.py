@@ -25,7 +25,7 @@ _NOT_TRAINING = re.compile(r"[\s:,|(-]*(?:val(?:id(?:ation)?)?|eval(?:uation)?|t
 _TOTAL = re.compile(r" ?/ ?(\d{1,12})")
 _UPDATES = re.compile(r"num_updates=(\d{1,12})")
 _VAL_LOSS = re.compile(
-    r"(?:val(?:id(?:ation)?)?|eval)[ _/]?loss['\"]?[ :=]+([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))", re.IGNORECASE
+    r"(?:val(?:id(?:ation)?)?|eval)[ _/]?loss['\"]?[ :=]+([-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf))", re.IGNORECASE
 )
 
 

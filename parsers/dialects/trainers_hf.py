@@ -16,13 +16,14 @@ from correlator.parsers.dialects.support import checkpoint_name, named_step, pri
 _SOURCE = "formats.md F5"
 _STEP = re.compile(r"'global_step(?:/max_steps)?': '?(\d{1,12})")
 _EPOCH = re.compile(r"'epoch': '?([0-9.]{1,20})")
-_EVAL_LOSS = re.compile(r"'eval_loss': '?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))")
+_EVAL_LOSS = re.compile(r"'eval_loss': '?([-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf))")
 _BAR = re.compile(r"%\|[^|\n]*\| *(\d{1,12})/\d")
 
 
 def _log_dict(hit: Hit) -> Iterable[Event]:
     text = hit.line.message[hit.match.start() :]
-    step, epoch = _STEP.search(text), _EPOCH.search(text)
+    bar = _BAR.search(hit.line.message[: hit.match.start()])
+    step, epoch = _STEP.search(text) or bar, _EPOCH.search(text)
     event = hit.make(loss=printed_loss(text), step=int(step[1]) if step else None)
     yield with_attributes(event, epoch=epoch[1] if epoch else None)
 

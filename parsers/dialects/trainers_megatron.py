@@ -16,7 +16,7 @@ from correlator.parsers.dialects.support import printed_loss, with_attributes
 _SOURCE = "formats.md F1"
 _TIME = r"[ \t]*(?:\[[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,15}\][ \t]*)?"
 _AFTER_STEP = re.compile(r" */ *\d+ *\|")
-_VALUE = re.compile(r"lm loss value: ([-+]?(?:\d[\d.]*(?:E[-+]?\d+)?|nan|inf))", re.IGNORECASE)
+_VALUE = re.compile(r"lm loss value: ([-+]?(?:\d+(?:\.\d*)?(?:E[-+]?\d+)?|nan|inf))", re.IGNORECASE)
 
 
 def _progress(hit: Hit) -> Iterable[Event]:

@@ -11,11 +11,13 @@ from correlator.parsers.timestamps import CTIME
 
 _ONE_WRITER = frozenset({FileKind.RANK_LOG, FileKind.KERNEL_LOG, FileKind.NCCL_DEBUG_LOG, FileKind.STACK_DUMP})
 _OUTER = frozenset({Layer.CRI, Layer.KUBECTL, Layer.DOCKER_JSON})
-_DEVICE_NAME = re.compile(
-    r"(?i:rank|worker|task|gpu|cuda|mlx|nvme|eth|ib|bond|epoch|step|iter|batch|device|stage|layer|thread|python|proc|process"
-    r"|job|attempt|phase|node_rank|group|pg|tp|pp|dp|ep|cp|line|frame|link|sd|level|run|fold|split|model|expert|warn|error"
-    r"|info|debug|test|train|eval|val|block|conv|fp|bf|int|float|utf|sha|md)[-_]?\d+$"
+_NO_HOST = re.compile(
+    r"(?:rank|task|cuda|mlx|nvme|eth|ib|bond|epoch|step|iter|batch|device|stage|layer|thread|python|proc|process|attempt|phase"
+    r"|node_rank|group|pg|tp|pp|dp|ep|cp|line|frame|link|sd|level|run|fold|split|model|expert|warn|error|info|debug|test|train"
+    r"|eval|val|block|conv|fp|bf|int|float|utf|sha|md)[-_\d.]*$"
+    r"|(?:gpu|worker|job)[-_]?[1-9]?\d$"
 )
+"""Numbered things that are no machines; `gpu-044` and `worker012` are, `gpu3` is not."""
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}$")
 
 
@@ -40,7 +42,7 @@ def _pdsh(peeling: Peeling, match: re.Match[str]) -> str | None:
     short = name.split(".")[0]
     known = short in (peeling.context.host, peeling.context.hints.node)
     numbered = any(char.isdigit() for char in short) and short[0].isalpha() and short == short.lower()
-    if not (known or _IPV4.match(name) or (numbered and not _DEVICE_NAME.match(short))):
+    if not (known or _IPV4.match(name) or (numbered and not _NO_HOST.match(short))):
         return None
     peeling.layers.append(Layer.PDSH)
     if _IPV4.match(name):

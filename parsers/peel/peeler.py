@@ -18,10 +18,10 @@ _CLOCK_SET = re.compile(r"setting system clock to [^\n]{10,40} \((\d{10})\)")
 
 RULES: tuple[Rule, ...] = (
     *transport.RULES,
+    *kernel.RULES,
     *launchers.RULES,
     *torch.RULES,
     *nccl.RULES,
-    *kernel.RULES,
     *structured.RULES,
     *loggers.RULES,
 )

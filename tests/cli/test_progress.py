@@ -31,7 +31,7 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
             progress.start(100)
             raise ValueError
 
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         work()
     assert sys.stderr.isatty()
 

@@ -39,12 +39,37 @@ def test_a_line_that_the_pattern_takes_is_hit_behind_any_prefix(regex: str, text
 def test_no_form_matches_across_a_line_end(regex: str) -> None:
     """Between any two halves of a match, a newline or a carriage return breaks it."""
     form = re.compile(scan_form(regex))
-    matches = [match.encode() for match in MATCHES]
-    text = next(text for text in matches if (match := form.search(text)) and match.group() == text)
-    for cut in range(1, len(text)):
+    found = next(match.group() for text in MATCHES if (match := form.search(text.encode())))
+    for cut in range(1, len(found)):
         for separator in (b"\n", b"\r"):
-            found = form.search(text[:cut] + separator + text[cut:])
-            assert found is None or separator not in found.group()
+            match = form.search(found[:cut] + separator + found[cut:])
+            assert match is None or separator not in match.group()
+
+
+@pytest.mark.parametrize(
+    ("regex", "form"),
+    [
+        (r"caught(?:: (?P<work>[^\n]*))?", b"caught"),
+        (r"failed: (?P<reason>.*)$", rb"failed: "),
+        (r"x+", b"x"),
+        (r"a(b\)c)?", b"a"),
+        (r"a\x27?", b"a"),
+        (r"a|b*", b"a|b*"),
+        (r"x\*", rb"x\*"),
+        (r"ab{2}?", b"ab{2}?"),
+        (r"(?:foo)+", b"(?:foo)+"),
+    ],
+)
+def test_what_is_optional_at_the_end_is_cut_off(regex: str, form: bytes) -> None:
+    assert scan_form(regex) == form
+
+
+@pytest.mark.parametrize("regex", [r"step=(?P<step>\d+)", r"step=(?P<step>[0-9]{1,12})"])
+@pytest.mark.parametrize("behind", [b"", b" ", b"/9", b"x", b"\xff"])
+def test_a_dense_pattern_matches_once_however_many_digits(regex: str, behind: bytes) -> None:
+    found = [match.end() for match in re.finditer(scan_form(regex, dense=True), b"step=1234567890123" + behind)]
+    assert len(found) == 1
+    assert found[0] - 18 in (0, 1)
 
 
 def test_a_quantifier_applies_to_a_whole_character() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 from correlator.core.vocabulary import FileKind
 from correlator.ingest import selection
 from correlator.ingest.engines import HyperscanEngine
+from correlator.ingest.matches import find_matches, step_before
 from correlator.ingest.segments import SegmentIndex
-from correlator.ingest.selection import Selection, Selector, step_before
+from correlator.ingest.selection import Selection, Selector
 
 PROGRESS = 6
 
@@ -21,7 +21,7 @@ PROGRESS = 6
 def _select(selector: Selector, engine: HyperscanEngine, data: bytes, *, final: bool = True) -> Selection:
     buffer = bytearray(data)
     index = SegmentIndex(buffer, len(data), open_end=True)
-    chosen = selector.select(engine.scan(buffer, len(data)), index, buffer, final=final)
+    chosen = selector.select(find_matches(engine, buffer, len(data), index, selector.dense), final=final)
     selector.consumed(chosen, len(index))
     return chosen
 
@@ -99,12 +99,12 @@ def test_the_same_line_of_many_ranks_is_no_flood(table: Any) -> None:
     assert [len(_select(selector, engine, data).hits) for _ in range(3)] == [5500] * 3
 
 
-def test_segments_that_are_given_again_are_counted_once(table: Any, read_bytes: Callable[..., Any]) -> None:
+def test_segments_that_are_given_again_are_counted_once(table: Any) -> None:
     """A record that stays open at the end of a chunk is carried; what follows it is thinned when it is consumed."""
     engine, selector = HyperscanEngine(table.patterns), Selector(table.patterns)
     data = bytearray(_steps(0, 9000))
     index = SegmentIndex(data, len(data), open_end=False)
-    chosen = selector.select(engine.scan(data, len(data)), index, data, final=False)
+    chosen = selector.select(find_matches(engine, data, len(data), index, selector.dense), final=False)
     half = selector.consumed(chosen, 4000)
     assert half == sum(segment < 4000 for segment in chosen.thinned.tolist())
     assert 0 < half < len(chosen.thinned)

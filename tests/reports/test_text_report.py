@@ -17,7 +17,9 @@ from correlator.core.vocabulary import FaultClass, FaultCode, VerdictStatus
 from correlator.reports import ReportFormat, render
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-HOSTILE = "[bold red]not markup[/] \x1b[31mred\x1b[0m \x07bell \x1b]0;title\x07 \u202eflip \r\x00 \x9b1mC1 :smile: [link=x]"
+HOSTILE = (
+    "[bold red]not markup[/] \x1b[31mred\x1b[0m \x07bell \x1b]0;title\x07 \u202eflip \r\x00 \x9b1mC1 :smile: [link=x]"
+)
 RUN = RunSummary("run", 8, 8, ("n",), 8, 800, 1, None, None)
 
 
@@ -67,7 +69,15 @@ def test_colour_changes_no_word(name: str, request: pytest.FixtureRequest) -> No
 def test_the_first_screen_answers_everything(identified: Diagnosis) -> None:
     """Who, what, since when, how sure and what to do stand in the first 24 lines of 80 columns."""
     screen = "\n".join(shown(identified, width=80).splitlines()[:24])
-    for answer in ("rank 17 on node02", "gpu_off_bus", "01:02:03.123", "94 %", "Drain node02", "iter_0001200", "kern.log:1021"):
+    for answer in (
+        "rank 17 on node02",
+        "gpu_off_bus",
+        "01:02:03.123",
+        "94 %",
+        "Drain node02",
+        "iter_0001200",
+        "kern.log:1021",
+    ):
         assert answer in screen
 
 
@@ -100,7 +110,9 @@ def test_any_log_text_fits_the_page(text: str, width: int, verbose: bool) -> Non
 def test_secrets_are_masked(identified: Diagnosis, color: bool) -> None:
     """A report may be pasted into a ticket."""
     key = "Zx9" * 8
-    text = shown(with_text(identified, f"cannot push to https://bot:{key}@host.example with HF_TOKEN={key}"), color=color)
+    text = shown(
+        with_text(identified, f"cannot push to https://bot:{key}@host.example with HF_TOKEN={key}"), color=color
+    )
     assert key not in text
     assert "HF_TOKEN=***" in text
 

@@ -241,6 +241,7 @@ PROGRESS: list[tuple[str, dict[str, Any]]] = [
         {"step": 120, "loss": 0.12},
     ),
     ("{'loss': 4.18, 'epoch': 0.0, 'global_step/max_steps': '12/2440'}", {"step": 12, "loss": 4.18}),
+    ("  1%|1         | 12/2440 [00:07<09:10,  1.00s/it]{'loss': 2.5, 'epoch': 0.1}", {"step": 12, "loss": 2.5}),
 ]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
+from correlator.core.event import Event
 from correlator.core.files import FileHints, RunHints
 from correlator.core.vocabulary import FileKind, Role
 from correlator.parsers.base import Anchor, Dialect, FileContext, LinePattern
@@ -33,6 +35,7 @@ from correlator.parsers.dialects import (
     trainers_hf,
     trainers_megatron,
 )
+from correlator.parsers.interpret import NOTE
 from correlator.parsers.peel import peel
 
 _MODULES = (
@@ -111,3 +114,17 @@ def test_only_context_patterns_are_bulk_and_faults_outrank_progress() -> None:
         if pattern.bulk:
             assert pattern.role is Role.CONTEXT
             assert pattern.priority < min(other.priority for other in _PATTERNS if other.role is Role.INITIATING)
+
+
+_HUGE = "9" * 25
+
+
+@pytest.mark.parametrize("pattern", _PATTERNS, ids=lambda pattern: pattern.id)
+def test_no_builder_fails_on_hostile_numbers_or_cut_lines(
+    pattern: LinePattern, parse: Callable[..., list[Event]]
+) -> None:
+    """Absurd numbers and lines that stop anywhere are read as far as they go."""
+    for sample in pattern.samples:
+        cuts = [sample[: len(sample) * part // 8] for part in range(1, 8)]
+        for text in (re.sub(r"\d+", _HUGE, sample), re.sub(r"\d+", "0", sample), sample + "\x00\ud7ff", *cuts):
+            assert not [event for event in parse(text) if event.attribute(NOTE)], text

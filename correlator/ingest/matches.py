@@ -1,0 +1,120 @@
+r"""Which pattern occurs in which segment, also where control sequences or JSON escapes stand between its letters.
+
+Colour codes (``\x1b[31mError\x1b[0m: ...``), NUL bytes and the escapes of a container runtime's JSON (``File \"train.py\"``,
+``10.0.0.5\u003c45123\u003e``) are taken away before a message is matched, so the scan must not miss for them. The segments that have
+any are scanned a second time without them; what either scan finds counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from correlator.ingest.engines import Engine
+from correlator.ingest.segments import Positions, SegmentIndex, positions_of
+
+_MARKS = (b"\x1b", b"\0", b'\\"', b"\\u00", b"\\/")
+_CONTROL = re.compile(
+    rb"(?:\x1b|\\u001[bB])\[[0-?]*[ -/]*[@-~]"  # colours, cursor
+    rb"|\x1b\][^\x07\x1b\n\r]{0,4096}(?:\x07|\x1b\\)"  # titles, links
+    rb"|\x1b[@-_]?"
+    rb"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
+)
+_JSON_ESCAPE = re.compile(rb"\\(?:u00([2-7][0-9a-fA-F])|([\"\\/]))")
+_MAX_DIGITS = 18  # of an int64
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Each pair of segment and pattern once, ordered by both; columns of equal length."""
+
+    segments: Positions
+    ids: Positions
+    steps: Positions
+    """The number that the last match of a dense pattern ends with; 0 for others."""
+
+
+def find_matches(
+    engine: Engine, buffer: bytearray, length: int, index: SegmentIndex, dense: NDArray[np.bool_]
+) -> Matches:
+    """All pairs of the chunk. `dense` says of each pattern whether its step is wanted."""
+    found = _scan(engine, buffer, length, index, dense)
+    marked = _marked(buffer, length, index)
+    if len(marked):
+        cleaned = _cleaned(buffer, index, marked)
+        inner = SegmentIndex(cleaned, len(cleaned), open_end=True)
+        more = _scan(engine, cleaned, len(cleaned), inner, dense)
+        found = Matches(
+            np.concatenate([marked[more.segments], found.segments]),
+            np.concatenate([more.ids, found.ids]),
+            np.concatenate([more.steps, found.steps]),
+        )
+    return _distinct(found, max(len(dense), 1))
+
+
+def _scan(
+    engine: Engine, buffer: bytearray, length: int, index: SegmentIndex, dense: NDArray[np.bool_]
+) -> Matches:
+    """All matches as (segment, pattern, step), ordered by their ends."""
+    ends, ids = engine.scan(buffer, length)
+    order = np.argsort(ends, kind="stable")
+    ends, ids = ends[order], ids[order].astype(np.int64)
+    steps = np.zeros(len(ends), dtype=np.int64)
+    stepping = dense[ids]
+    steps[stepping] = step_before(buffer, ends[stepping])
+    segments = index.locate(ends)
+    inside = segments < len(index)
+    return Matches(segments[inside], ids[inside], steps[inside])
+
+
+def _distinct(found: Matches, patterns: int) -> Matches:
+    """The last match of each pair."""
+    keys = found.segments * patterns + found.ids
+    pairs, last = np.unique(keys[::-1], return_index=True)
+    return Matches(pairs // patterns, pairs % patterns, found.steps[::-1][last])
+
+
+def step_before(buffer: bytearray | bytes, ends: Positions) -> Positions:
+    """The decimal number that ends at each offset; 0 where no digit stands before it.
+
+    >>> step_before(b"step 120/500 x", np.array([8, 12, 14])).tolist()
+    [120, 500, 0]
+    """
+    data = np.frombuffer(buffer, dtype=np.uint8)
+    steps = np.zeros(len(ends), dtype=np.int64)
+    reading = np.ones(len(ends), dtype=np.bool_)
+    for place in range(_MAX_DIGITS):
+        positions = ends - 1 - place
+        digits = data[np.maximum(positions, 0)].astype(np.int64) - ord("0")
+        reading &= (positions >= 0) & (digits >= 0) & (digits <= 9)
+        if not reading.any():
+            break
+        steps[reading] += digits[reading] * 10**place
+    return steps
+
+
+def _marked(buffer: bytearray, length: int, index: SegmentIndex) -> Positions:
+    """The segments that hold a control sequence or an escape."""
+    marks = [mark for mark in _MARKS if buffer.find(mark, 0, length) >= 0]
+    if not marks:
+        return np.empty(0, dtype=np.int64)
+    positions = [positions_of(buffer, length, mark) for mark in marks]
+    segments = np.unique(index.locate(np.concatenate(positions) + 1))
+    return segments[segments < len(index)]
+
+
+def _cleaned(buffer: bytearray, index: SegmentIndex, segments: Positions) -> bytearray:
+    """The given segments as they read when they are decoded, one a line."""
+    text = b"\n".join(_content(buffer, index, segment) for segment in segments.tolist())
+    return bytearray(_JSON_ESCAPE.sub(_unescaped, _CONTROL.sub(b"", text)) + b"\n")
+
+
+def _content(buffer: bytearray, index: SegmentIndex, segment: int) -> bytearray:
+    return buffer[index.start(segment) : int(index.ends[segment])].rstrip(b"\r")
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1], 16)]) if match[1] else match[2]

@@ -1,0 +1,158 @@
+"""Every pattern of the table is proved by its own samples and look-alikes, and keeps to the regex subset of all engines."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import hyperscan
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
+from correlator.parsers import dialects
+from correlator.parsers.base import FileContext, LinePattern
+from correlator.parsers.chunk_view import ChunkView
+from correlator.parsers.interpret import NOTE
+from correlator.parsers.records import STITCHERS
+from correlator.parsers.table import PatternTable, pattern_table
+
+TABLE: PatternTable = pattern_table()
+IDS = [pattern.id for pattern in TABLE.patterns]
+ALL = range(len(TABLE.patterns))
+_LOOK_AROUND = re.compile(r"\(\?[=!<]|\(\?P=|\\[1-9]|\(\?>|[*+?}]\+")
+_HOSTILE = ("a" * 20_000, "[" * 5_000, " " * 20_000, "1:" * 8_000, "rank=" * 4_000, "(pid=1, " * 2_500, "x: y, " * 3_000)
+_HOSTILE_LIMIT_S = 0.5
+
+
+def kind_of(pattern: LinePattern) -> FileKind:
+    """A kind of file in which the pattern is looked for."""
+    return min(pattern.kinds) if pattern.kinds else FileKind.TEXT
+
+
+def recognised(text: str, pattern: LinePattern, context_of: Callable[..., FileContext]) -> list[str]:
+    """Ids of the patterns that take the segments of a line, all patterns competing."""
+    from correlator.parsers.peel import segments
+
+    raw = text.encode()
+    hits = tuple(
+        index for index in ALL if any(TABLE.compiled[index].search(piece) for _, piece in segments(raw))
+    )
+    view = ChunkView(_OneLine(raw), [(0, hits)], TABLE, context_of(kind_of(pattern)))
+    found = [view.best(line) for line in view.segments(0)]
+    return [match.pattern.id for match in found if match is not None]
+
+
+class _OneLine:
+    final = True
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return 1
+
+    def raw(self, index: int) -> bytes:
+        return self._raw
+
+    def number(self, index: int) -> int:
+        return 1
+
+    def offset(self, index: int) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("index", ALL, ids=IDS)
+def test_samples_are_taken_by_their_own_pattern(
+    index: int, context_of: Callable[..., FileContext], read_file: Callable[..., object]
+) -> None:
+    """Each sample is recognised by this pattern and no other, and makes its event without a broken builder."""
+    pattern = TABLE.patterns[index]
+    assert pattern.samples
+    for sample in pattern.samples:
+        if TABLE.stacks[index] is not None:
+            assert TABLE.compiled[index].search(sample), sample
+            continue
+        assert pattern.id in recognised(sample, pattern, context_of), sample
+        parsed = read_file(sample.encode(), kind=kind_of(pattern))
+        notes = [event.attribute(NOTE) for event in parsed.events if event.attribute(NOTE)]  # type: ignore[attr-defined]
+        assert not notes, sample
+
+
+@pytest.mark.parametrize("index", ALL, ids=IDS)
+def test_lookalikes_are_not_taken(index: int, context_of: Callable[..., FileContext]) -> None:
+    """A line that only resembles it is left alone."""
+    pattern = TABLE.patterns[index]
+    assert pattern.lookalikes
+    for lookalike in pattern.lookalikes:
+        assert pattern.id not in recognised(lookalike, pattern, context_of), lookalike
+
+
+@pytest.mark.parametrize("index", ALL, ids=IDS)
+def test_declaration_is_sound(index: int) -> None:
+    """Names come from the vocabulary, the role fits the name, and the record has a stitcher."""
+    pattern = TABLE.patterns[index]
+    vocabulary = {Role.INITIATING: FaultCode, Role.COLLATERAL: CollateralKind, Role.CONTEXT: Context}[pattern.role]
+    assert pattern.event_name in set(vocabulary)
+    assert pattern.record is None or pattern.record in STITCHERS
+
+
+def test_ids_are_unique() -> None:
+    """An id names one pattern: event ids derive from it."""
+    assert len(set(IDS)) == len(IDS)
+
+
+@pytest.mark.parametrize("index", ALL, ids=IDS)
+def test_regex_keeps_to_the_common_subset(index: int) -> None:
+    """No look-around, back-reference, possessive or atomic part, nothing that crosses a newline; RE2 compiles it."""
+    regex = TABLE.patterns[index].regex
+    assert not _LOOK_AROUND.search(re.sub(r"\\\\", "", regex))
+    assert r"\s" not in regex
+    assert r"\S" not in regex
+    assert not re.search(r"\[\^(?!\\n)[^\]]*\]", regex.replace(r"\n", "\n").replace("\n", "")) or r"\n" in regex
+    pc.match_substring_regex(pa.array(["x"]), pattern=regex)
+
+
+def test_hyperscan_compiles_all_of_them() -> None:
+    """One database holds the whole table."""
+    count = len(TABLE.patterns)
+    hyperscan.Database().compile(
+        expressions=[pattern.regex.encode() for pattern in TABLE.patterns],
+        ids=list(range(count)),
+        elements=count,
+        flags=[hyperscan.HS_FLAG_MULTILINE] * count,
+    )
+
+
+@pytest.mark.parametrize("index", ALL, ids=IDS)
+def test_hostile_lines_take_no_time(index: int) -> None:
+    """No backtracking without bound."""
+    regex = TABLE.compiled[index]
+    for text in _HOSTILE:
+        began = time.process_time()
+        regex.search(text)
+        assert time.process_time() - began < _HOSTILE_LIMIT_S, text[:20]
+
+
+def test_every_dialect_file_is_registered() -> None:
+    """A file that defines DIALECT and is not in DIALECTS would be dead."""
+    folder = Path(dialects.__file__).parent
+    defining = {path.stem for path in folder.glob("*.py") if _defines_dialect(path)}
+    registered = {dialect.name for dialect in dialects.DIALECTS}
+    assert len(registered) == len(dialects.DIALECTS)
+    assert len(defining) == len(registered)
+    for stem in defining:
+        module = getattr(dialects, stem, None)
+        assert module is not None, stem
+        assert module.DIALECT in dialects.DIALECTS, stem
+
+
+def _defines_dialect(path: Path) -> bool:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    targets = [node.targets for node in tree.body if isinstance(node, ast.Assign)]
+    targets += [[node.target] for node in tree.body if isinstance(node, ast.AnnAssign)]
+    return any(isinstance(name, ast.Name) and name.id == "DIALECT" for group in targets for name in group)
