@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import networkx as nx
 
 from correlator.core.vocabulary import CollateralKind, Context, Role
-from correlator.graphs.episodes import Episode, build_episodes, exit_episodes, process_ends
+from correlator.graphs.episodes import Episode, build_episodes, exit_episodes, place_memory_kills, process_ends
 from correlator.graphs.facts import Fact, RunFacts
 from correlator.graphs.hubs import wait_hubs
 from correlator.graphs.inferred import (
@@ -44,7 +44,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     survived = [e for e in stated if recovered(e, advance, run.clocks)]
     episodes = [e for e in stated if e not in survived]
     ends = process_ends(facts)
-    episodes += exit_episodes(ends, 0)
+    episodes = place_memory_kills([*episodes, *exit_episodes(ends, 0)])
     episodes += lost_nodes(facts, run.topology)
     hubs = [hub for hub in wait_hubs(run, facts, attempt) if hub.waiters]
     episodes += mismatches(hubs)

@@ -23,7 +23,7 @@ def checkpoint_of(facts: Sequence[Fact], advance: Advance, roots: Sequence[Episo
         return Checkpoint(last_good_step=last_step, why="no line tells of a checkpoint being saved")
     named: dict[str, list[Fact]] = {}
     for fact in sorted(saves, key=_when):
-        name = _name(fact, saves)
+        name = _name(fact, saves, advance)
         if name is not None:
             named.setdefault(name, []).append(fact)
     complete = [name for name, found in named.items() if _complete(name, found, named, advance)]
@@ -42,14 +42,24 @@ def _when(fact: Fact) -> tuple[int, str, int]:
     return (fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns or 0, fact.file, fact.line)
 
 
-def _name(fact: Fact, saves: Sequence[Fact]) -> str | None:
+def _name(fact: Fact, saves: Sequence[Fact], advance: Advance) -> str | None:
     """The printed name; a completion that names nothing ends the last save begun before it in the same file."""
-    name = fact.attribute("checkpoint")
-    if name is not None:
+    name = fact.attribute("checkpoint") or _named_by_step(fact, advance)
+    if name is not None or fact.name in _STARTED:
         return name
     begun = [f for f in saves if f.file == fact.file and f.name in _STARTED and f.line < fact.line]
     begun = [f for f in begun if fact.rank is None or f.rank is None or f.rank == fact.rank]
-    return begun[-1].attribute("checkpoint") if begun else None
+    return (begun[-1].attribute("checkpoint") or _named_by_step(begun[-1], advance)) if begun else None
+
+
+def _named_by_step(fact: Fact, advance: Advance) -> str | None:
+    """Some trainers print neither name nor step of a save; its folder is named after the step printed before it."""
+    naming = fact.attribute("naming")
+    if naming is None or "{step}" not in naming:
+        return None
+    rows = advance.by_file.get(fact.file, [])
+    before = [step for line, rank, step in rows if line < fact.line and (rank is None or rank == fact.rank)]
+    return naming.replace("{step}", str(before[-1])) if before else None
 
 
 def _step(name: str, facts: Sequence[Fact]) -> int:

@@ -240,6 +240,26 @@ def process_ends(facts: Sequence[Fact]) -> list[ProcessEnd]:
     return ends
 
 
+def place_memory_kills(episodes: Sequence[Episode]) -> list[Episode]:
+    """A scheduler's "some task was OOM killed" has no place of its own: it belongs to the rank that the kernel line or a
+    SIGKILL names, and stands alone only where neither is there."""
+    placeless = [e for e in episodes if e.code == FaultCode.HOST_OOM_KILL and e.rank is None and e.node is None]
+    if not placeless:
+        return list(episodes)
+    rest = [e for e in episodes if e not in placeless]
+    reports = tuple(fact for e in placeless for fact in e.facts)
+    if any(e.code == FaultCode.HOST_OOM_KILL for e in rest):
+        return rest
+    killed = [e for e in rest if e.code == FaultCode.PROCESS_KILLED]
+    if not killed:
+        return list(episodes)
+    named = {e.id for e in killed}
+    return [
+        replace(e, code=FaultCode.HOST_OOM_KILL, facts=(*e.facts, *reports), specificity=0.9) if e.id in named else e
+        for e in rest
+    ]
+
+
 def exit_episodes(ends: Sequence[ProcessEnd], start: int) -> list[Episode]:
     """Process ends as episodes: a signal that nobody sent on purpose is a fault, all others are collateral by nature."""
     episodes = []

@@ -17,6 +17,8 @@ _LOOKAHEAD_LINES = 20_000
 _CACHE_LINES = 16_384
 _MANY_SEGMENTS = 256
 _KEPT_TAIL = 16
+_MATCHED_CHARACTERS = 1 << 14
+"""Of a message, matched by patterns: a search may take the square of the length."""
 _MAX_SEGMENT_BYTES = 1 << 18
 """No log line that means something is longer; what follows in the segment is not looked at."""
 
@@ -172,4 +174,6 @@ class ChunkView:
         if self._table.stacks[scan_id] is not None:
             return None  # only a traceback can show where it was raised
         regex = self._table.compiled[scan_id]
-        return regex.match(line.message) if pattern.anchor is Anchor.START else regex.search(line.message)
+        if pattern.anchor is Anchor.START:
+            return regex.match(line.message, 0, _MATCHED_CHARACTERS)
+        return regex.search(line.message, 0, _MATCHED_CHARACTERS)

@@ -11,7 +11,9 @@ from enum import StrEnum
 _MAX_THREADS = 4_096
 _PROCESS = re.compile(r"Process (\d{1,9}): (.*)$")
 _PY_SPY_THREAD = re.compile(r'Thread (?:0x)?([0-9A-Fa-f]{1,20}) \(([^)]{1,40})\)(?:: "(.{0,200})")?')
-_FAULT_THREAD = re.compile(r"(Current thread|Thread) (0x[0-9a-fA-F]{1,16})(?: \[([^\]]{0,200})\])? \(most recent call first\):")
+_FAULT_THREAD = re.compile(
+    r"(Current thread|Thread) (0x[0-9a-fA-F]{1,16})(?: \[([^\]]{0,200})\])? \(most recent call first\):"
+)
 _PY_SPY_FRAME = re.compile(r"(.{1,500}?) \(([^()]{1,1000}?)(?::(\d{1,9}))?\)$")
 _FAULT_FRAME = re.compile(r'File "([^"]{1,1000})", line (\d{1,9}) in (.{0,500})$')
 _WORKER_FUNCTIONS = frozenset({"_worker_loop", "_bootstrap", "_bootstrap_inner", "_pin_memory_loop"})
@@ -54,7 +56,7 @@ class Thread:
 
     @property
     def main(self) -> bool:
-        """Whether it is the main thread: py-spy names it; in faulthandler's dump it is the one that began at module level."""
+        """py-spy names the main thread; in faulthandler's dump it is the one that began at module level."""
         inner = {frame.function for frame in self.frames}
         if inner & _WORKER_FUNCTIONS:
             return False
@@ -83,27 +85,34 @@ _RULES: tuple[tuple[WaitsOn, re.Pattern[str]], ...] = (
     (
         WaitsOn.CHECKPOINT_WRITE,
         re.compile(
-            r"torch/distributed/checkpoint/|torch/serialization\.py|safetensors|dist_checkpointing|(?<!activation_checkpointing/)checkpointing\.py"
+            r"torch/distributed/checkpoint/|torch/serialization\.py|safetensors|dist_checkpointing"
+            r"|(?<!activation_checkpointing/)checkpointing\.py"
             r"|\b(?:save_checkpoint|save_state|async_save|save_pretrained) ",
         ),
     ),
     (
         WaitsOn.DATALOADER,
         re.compile(
-            r"torch/utils/data/|dataloader|data_loader|data_iterator|prefetch|\b(?:next_batch|get_batch|_next_data|__getitem__) "
-            r"|\bDataset|webdataset|(?:^|[ /])datasets/",
+            r"torch/utils/data/|dataloader|data_loader|data_iterator|prefetch|\bDataset|webdataset|(?:^|[ /])datasets/"
+            r"|\b(?:next_batch|get_batch|_next_data|__getitem__) ",
             re.IGNORECASE,
         ),
     ),
-    (WaitsOn.QUEUE, re.compile(r"(?:^|[ /])queue\.py|multiprocessing/(?:queues|connection|synchronize)\.py|\bSimpleQueue|\bQueue\.")),
+    (
+        WaitsOn.QUEUE,
+        re.compile(
+            r"(?:^|[ /])queue\.py|multiprocessing/(?:queues|connection|synchronize)\.py|\bSimpleQueue|\bQueue\."
+        ),
+    ),
     (WaitsOn.SLEEP, re.compile(r"\bsleep |nanosleep")),
 )
 _WEAK = frozenset({WaitsOn.QUEUE, WaitsOn.SLEEP})
 """A queue or a sleep is only how one waits: a data loader, a compilation or a checkpoint further out says what for."""
 _OUTER = frozenset({WaitsOn.DATALOADER, WaitsOn.COMPILE, WaitsOn.CHECKPOINT_WRITE, WaitsOn.FILE_LOCK})
 _FRAMEWORKS = frozenset(
-    "torch torchvision torchaudio torchtext deepspeed transformers accelerate lightning pytorch_lightning lightning_fabric "
-    "apex transformer_engine flash_attn triton numpy pandas pyarrow ray datasets tqdm wandb jax jaxlib flax".split()
+    "torch torchvision torchaudio torchtext deepspeed transformers accelerate lightning pytorch_lightning "
+    "lightning_fabric apex transformer_engine flash_attn triton "
+    "numpy pandas pyarrow ray datasets tqdm wandb jax jaxlib flax".split()
 )
 _INSTALLED = re.compile(r"site-packages/|dist-packages/|/lib/python\d|/lib64/python\d|^<|\.so(?:\.|$)|\.cpp$|\.cu$")
 _DEPTH = 64
@@ -130,7 +139,7 @@ def _kind(frame: StackFrame) -> WaitsOn | None:
 
 
 def user_frame(frames: Sequence[StackFrame]) -> StackFrame | None:
-    """The innermost frame outside Python itself and installed packages; py-spy cuts paths at the package (`torch/..`)."""
+    """The innermost frame outside Python and installed packages; py-spy cuts paths at the package (`torch/..`)."""
     return next((frame for frame in frames if _own(frame)), None)
 
 

@@ -23,5 +23,5 @@ def dialects(*, patterns: Patterns = False, color: ColorChoice = ColorChoice.AUT
             kinds = count(len(dialect.patterns), "kind of line", "kinds of lines")
             page.row(dialect.name, styled(dialect.title, (f"  ({kinds})", "dim")), indent=24)
             for pattern in dialect.patterns if patterns else ():
-                page.row("", styled((pattern.id, "dim")), indent=4)
-                page.row("", styled(pattern.samples[0]), indent=6, max_lines=2)
+                page.block(styled((pattern.id, "dim")), indent=4)
+                page.block(styled(pattern.samples[0]), indent=6, max_lines=2)

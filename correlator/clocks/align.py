@@ -19,7 +19,7 @@ from correlator.identity.names import natural
 _DRIFT = 100e-6
 """Assumed largest drift of a clock, s/s (method.md section 3.1, DMAX)."""
 _STALE_MS = 3_600_000
-"""Nodes whose last reading is older than this before their last line are stale."""
+"""Nodes whose readings lie further than this before their last line are stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def align(events: pl.DataFrame, topology: Topology) -> Aligned:
     `time_uncertainty_ms`, and are never ordered against others.
     """
     zoned = split_zones(events)
-    timed = _on_main_clock(timed_events(zoned.events), zoned.ties)
+    timed = _on_main_clock(timed_events(zoned.events, topology.store_node), zoned.ties)
     table = readings(timed)
     ends = dict(timed.group_by("domain").agg(pl.col("ns").max()).iter_rows())
     names = sorted({*ends, *topology.nodes}, key=natural)
@@ -94,15 +94,15 @@ def _largest_component(table: pl.DataFrame) -> list[str]:
 
 def _fitted(table: pl.DataFrame, domains: list[str], ends: dict[str, int]) -> dict[str, ClockEstimate]:
     table = _recent(table, ends)
-    data, age_ms = _arrays(table, domains, ends)
+    data = _arrays(table, domains, ends)
     result = fit(data)
     reference = _reference(result)
     offsets = result.offset_ms - result.offset_ms[reference]
     centre = float(np.median(result.offset_ms))
     estimates: dict[str, ClockEstimate] = {}
     for index, domain in enumerate(domains):
-        age = float(age_ms[data.node == index].min(initial=np.inf))
-        half = float(result.half_width_ms[index]) + _DRIFT * age
+        half = float(result.half_width_ms[index])
+        stale = float(result.drift_ms[index]) > _DRIFT * _STALE_MS
         offset = round(float(offsets[index]), 3)
         estimates[domain] = ClockEstimate(
             node=domain,
@@ -111,7 +111,7 @@ def _fitted(table: pl.DataFrame, domains: list[str], ends: dict[str, int]) -> di
             drift_ppm=None,
             timezone=zone_name(float(result.offset_ms[index]) - centre),
             evidence=int(result.evidence[index]),
-            status=ClockStatus.STALE if age > _STALE_MS else ClockStatus.ALIGNED,
+            status=ClockStatus.STALE if stale else ClockStatus.ALIGNED,
         )
     return estimates
 
@@ -132,23 +132,21 @@ def _recent(table: pl.DataFrame, ends: dict[str, int]) -> pl.DataFrame:
     return table.filter(pl.col("hub").is_in(kept.implode()))
 
 
-def _arrays(table: pl.DataFrame, domains: list[str], ends: dict[str, int]) -> tuple[Readings, np.ndarray]:
+def _arrays(table: pl.DataFrame, domains: list[str], ends: dict[str, int]) -> Readings:
     index = {domain: i for i, domain in enumerate(domains)}
     hubs = {hub: i for i, hub in enumerate(table["hub"].unique(maintain_order=True))}
     zero = min(ends.values())
-    age = table["age_ms"].to_numpy()
-    sigma = np.sqrt(table["sigma_ms"].to_numpy() ** 2 + (_DRIFT * age) ** 2)
-    data = Readings(
+    return Readings(
         node=np.array([index[domain] for domain in table["domain"]], dtype=np.int64),
         hub=np.array([hubs[hub] for hub in table["hub"]], dtype=np.int64),
         klass=table["klass"].to_numpy().astype(np.int64),
         x_ms=(table["ns"].to_numpy() - zero) / 1e6,
-        sigma_ms=sigma,
+        sigma_ms=table["sigma_ms"].to_numpy().astype(np.float64),
+        drift_ms=_DRIFT * table["age_ms"].to_numpy().astype(np.float64),
         grain_ms=table["grain_ms"].to_numpy().astype(np.float64),
         nodes=len(domains),
         hubs=len(hubs),
     )
-    return data, age
 
 
 def _reference(result: Fit) -> int:

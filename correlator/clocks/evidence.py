@@ -15,6 +15,8 @@ import polars as pl
 from correlator.core.vocabulary import CollateralKind, Context, TimeSource
 
 _NS_PER_MS = 1_000_000
+_FIRST_BARRIER = "c10d.unknown_device_barrier"
+"""A barrier before any device is known: printed once by every rank; known by signature, as it is a plain message."""
 _LATEST_ENTRIES = 256
 """Flight-recorder entries used of each group: the latest, where the drift is smallest."""
 
@@ -37,7 +39,7 @@ class EvidenceClass:
     """From the timed events to rows of `key`, `domain`, `ns`, `grain_ms`."""
 
 
-def timed_events(events: pl.DataFrame) -> pl.DataFrame:
+def timed_events(events: pl.DataFrame, store_node: str | None = None) -> pl.DataFrame:
     """Events with a stamp of their own and a known clock, in the columns that the classes read."""
     frame = events.filter(
         (pl.col("time_source").cast(pl.String) == str(TimeSource.EXPLICIT))
@@ -54,6 +56,7 @@ def timed_events(events: pl.DataFrame) -> pl.DataFrame:
         pl.col("process_group").cast(pl.String),
         pl.col("collective_op").cast(pl.String),
         pl.col("attempt").fill_null(0),
+        (pl.col("clock_domain").cast(pl.String) == pl.lit(store_node, pl.String)).fill_null(False).alias("is_store"),
         "rank",
         "step",
         "collective_seq",
@@ -152,7 +155,16 @@ def _launches(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _introductions(frame: pl.DataFrame) -> pl.DataFrame:
-    return _keyed(_named(frame, Context.RANK_IDENTITY), pl.col("attempt"), pl.col("signature"))
+    """Lines that every rank prints once on its way into the first collective."""
+    own = _named(frame, Context.RANK_IDENTITY)
+    barrier = frame.filter(pl.col("signature") == _FIRST_BARRIER)
+    return _keyed(pl.concat([own, barrier]), pl.col("attempt"), pl.col("signature"))
+
+
+def _store_lost(frame: pl.DataFrame) -> pl.DataFrame:
+    """The store's end as ranks see it within a poll or two. Its own node is no witness: it may have died before."""
+    rows = _named(frame, CollateralKind.STORE_LOST).filter(~pl.col("is_store") & pl.col("rank").is_not_null())
+    return _keyed(rows, pl.col("attempt"), pl.col("signature"))
 
 
 def _teardown(frame: pl.DataFrame) -> pl.DataFrame:
@@ -169,7 +181,8 @@ CLASSES: tuple[EvidenceClass, ...] = (
     EvidenceClass("dump signal", 300.0, Reduce.EARLIEST, _dump_signals),
     EvidenceClass("rendezvous", 500.0, Reduce.EARLIEST, _rendezvous),
     EvidenceClass("teardown", 1000.0, Reduce.EARLIEST, _teardown),
-    EvidenceClass("introduction", 2000.0, Reduce.EARLIEST, _introductions),
+    EvidenceClass("store lost", 1000.0, Reduce.EARLIEST, _store_lost),
+    EvidenceClass("introduction", 2000.0, Reduce.MIDDLE, _introductions),
     EvidenceClass("launch", 3000.0, Reduce.EARLIEST, _launches),
 )
 

@@ -16,9 +16,10 @@ Ints = npt.NDArray[np.int64]
 
 MOST_HUBS = 2_000
 _ROUNDS = 30
-_PINV_NODES = 400
+_DENSE_NODES = 400
 """Above this the covariance is taken from the diagonal alone, which is a little too narrow by the hub noise."""
 _Z = 4 * 1.3
+_MANY = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class Readings:
     klass: Ints
     x_ms: Floats
     sigma_ms: Floats
-    """Scale of the class and the granularity, together with drift since the failure."""
+    """Scale of the class and the granularity."""
+    drift_ms: Floats
+    """What drift may have moved the clock by between the reading and the end of the run."""
     grain_ms: Floats
     nodes: int
     hubs: int
@@ -43,6 +46,8 @@ class Fit:
     offset_ms: Floats
     half_width_ms: Floats
     evidence: Ints
+    drift_ms: Floats
+    """Weighted mean of `Readings.drift_ms`; part of the half width."""
 
 
 def fit(data: Readings) -> Fit:
@@ -53,7 +58,7 @@ def fit(data: Readings) -> Fit:
     for round_number in range(_ROUNDS):
         residual = _residuals(data, theta, weight)
         scale = _class_scales(data, residual)
-        sigma = data.sigma_ms * scale[data.klass]
+        sigma = np.hypot(data.sigma_ms * scale[data.klass], data.drift_ms)
         gamma = max(1.0, 100.0 * 2.0**-round_number)
         u = np.abs(residual) / sigma
         weight = np.minimum(1.0, 1.5 * gamma / np.maximum(u, 1e-9)) / sigma**2
@@ -63,7 +68,17 @@ def fit(data: Readings) -> Fit:
         if done:
             break
     residual = _residuals(data, theta, weight)
-    return Fit(theta, _half_widths(data, weight, residual, scale), np.bincount(data.node, minlength=data.nodes))
+    strength = np.maximum(np.bincount(data.node, weights=weight, minlength=data.nodes), 1e-300)
+    drift = np.bincount(data.node, weights=weight * data.drift_ms, minlength=data.nodes) / strength
+    # Drift is common to a node's readings, so it is no noise that more readings average out: it is added to the width.
+    trust = weight * np.hypot(data.sigma_ms * scale[data.klass], data.drift_ms) ** 2
+    bare = trust / (data.sigma_ms * scale[data.klass]) ** 2
+    return Fit(
+        offset_ms=theta,
+        half_width_ms=_half_widths(data, bare, residual, scale) + drift,
+        evidence=np.bincount(data.node, minlength=data.nodes),
+        drift_ms=drift,
+    )
 
 
 def _start(data: Readings) -> Floats:
@@ -110,11 +125,16 @@ def _residuals(data: Readings, theta: Floats, weight: Floats) -> Floats:
 
 
 def _class_scales(data: Readings, residual: Floats) -> Floats:
-    """How wide each class really is, as a factor of its nominal scale, kept within [0.5, 3]."""
+    """How wide each class really is, as a factor of its nominal scale, kept within [0.5, 3].
+
+    A class with many more readings than unknowns may prove itself better than that.
+    """
     scales = np.ones(int(data.klass.max()) + 1)
     for klass in np.unique(data.klass):
-        u = np.abs(residual[data.klass == klass]) / data.sigma_ms[data.klass == klass]
-        scales[klass] = np.clip(1.4826 * float(np.median(u)), 0.5, 3.0)
+        rows = data.klass == klass
+        u = np.abs(residual[rows]) / data.sigma_ms[rows]
+        spare = np.count_nonzero(rows) - np.unique(data.hub[rows]).size - data.nodes
+        scales[klass] = np.clip(1.4826 * float(np.median(u)), 0.5 if spare < _MANY else 0.1, 3.0)
     return scales
 
 
@@ -139,23 +159,25 @@ def _solve(data: Readings, weight: Floats) -> Floats:
 
 def _half_widths(data: Readings, weight: Floats, residual: Floats, scale: Floats) -> Floats:
     matrix, _ = _normal(data, weight)
-    if data.nodes <= _PINV_NODES:
-        variance = np.diag(np.linalg.pinv(matrix, hermitian=True))
+    if data.nodes <= _DENSE_NODES:
+        ridge = float(matrix.diagonal().mean()) / data.nodes
+        # The ridge makes the free common constant finite; its own variance is taken out again.
+        variance = np.diag(np.linalg.inv(matrix + ridge)) - 1.0 / (ridge * data.nodes**2)
     else:
         variance = 1.0 / np.maximum(matrix.diagonal(), 1e-300)
     half = _Z * np.sqrt(np.maximum(variance, 0.0))
     order = np.lexsort((data.x_ms, data.node))
     ends = np.cumsum(np.bincount(data.node, minlength=data.nodes))
     for node, mine in enumerate(np.split(order, ends[:-1])):
-        strength = weight[mine] * data.sigma_ms[mine] ** 2 * scale[data.klass[mine]] ** 2
         precision = weight[mine] / max(float(weight[mine].max(initial=0.0)), 1e-300)
         effective = float(precision.sum() ** 2 / max(float((precision**2).sum()), 1e-300))
-        if effective < 3 and float(strength.max(initial=0.0)) > 0:
+        if 0 < effective < 3:
             # One or two witnesses: none can vouch for the other (3.1 step 6b).
             half[node] *= 3.0 / effective
         latest = mine[-4:]
         drift = abs(float(np.median(residual[latest])))
-        allowed = 3 * 1.25 * float(np.median(data.sigma_ms[latest])) / np.sqrt(latest.size)
+        allowed = 3 * 1.25 * float(np.median(data.sigma_ms[latest] + data.drift_ms[latest])) / np.sqrt(latest.size)
         half[node] += drift if drift > allowed else 0.0
-        half[node] += 0.1 * float(data.grain_ms[mine].min())
+        finest = float((data.sigma_ms[mine] * scale[data.klass[mine]]).min())
+        half[node] = max(half[node], finest) + 0.1 * float(data.grain_ms[mine].min())
     return np.asarray(half, dtype=np.float64)

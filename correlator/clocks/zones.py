@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from correlator.core.vocabulary import FileKind
+from correlator.core.vocabulary import Context, FileKind
 
 QUARTER_MS = 900_000
 _APART_NS = 600 * 10**9
 """Windows closer than this are one clock: kernel logs go quiet for minutes."""
+_MOST_ZONES_NS = 15 * 3600 * 10**9
 _ZONE = re.compile(r"([+-])(\d{2}):?(\d{2})?")
 
 
@@ -62,6 +63,8 @@ def split_zones(events: pl.DataFrame) -> Zoned:
         # Local stamp = absolute stamp + zone offset of the node.
         signs = [-zone if main_zoned else zone for zone in zones]
         fits = [shift for shift in signs if main.gap(other, shift * 1_000_000) <= _APART_NS]
+        if not fits and kernel_only and main.gap(other) > _MOST_ZONES_NS:
+            continue  # merely old lines: no zone reaches that far
         suffix = "kernel" if kernel_only else "local time" if main_zoned else "UTC"
         name = f"{domain} ({suffix})"
         ties.append(Tie(name, domain, -fits[0] if len(fits) == 1 else None))
@@ -102,7 +105,11 @@ def _windows(events: pl.DataFrame) -> dict[str, list[tuple[bool, _Window, bool]]
     """For each domain its kinds of stamps, the one with most lines of ranks and launchers first."""
     kernel = pl.col("file_kind").cast(pl.String) == str(FileKind.KERNEL_LOG)
     rows = (
-        events.filter((pl.col("time_source").cast(pl.String) == "explicit") & pl.col("timestamp").is_not_null())
+        events.filter(
+            (pl.col("time_source").cast(pl.String) == "explicit")
+            & pl.col("timestamp").is_not_null()
+            & (pl.col("event_name").cast(pl.String) != str(Context.KERNEL_BOOT))
+        )
         .group_by(
             pl.col("clock_domain").cast(pl.String).alias("domain"), pl.col("time_zone").is_not_null().alias("zoned")
         )

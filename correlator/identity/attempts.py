@@ -20,7 +20,8 @@ from correlator.identity.writers import Writer
 
 _ENDS_RUN = frozenset({Context.SCHEDULER_CANCELLED, Context.TASK_EXIT})
 _ENDS_AGENT = frozenset({Context.CHILD_FAILED_ROW, Context.AGENT_SIGNALLED, CollateralKind.LAUNCHER_REPORT})
-_MARKS = frozenset({Context.RENDEZVOUS_COMPLETE, Context.ATTEMPT_STARTED, Context.LAUNCHER_STARTED})
+_JOINS = frozenset({Context.RENDEZVOUS_STARTED, Context.RENDEZVOUS_COMPLETE})
+_MARKS = _JOINS | {Context.ATTEMPT_STARTED, Context.LAUNCHER_STARTED}
 _MOST = 10_000
 """Attempt numbers above this are noise of a damaged line."""
 
@@ -33,7 +34,6 @@ class _Cut:
     task: int | None
     offset: int
     attempt: int
-    time: int | None
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ def with_attempts(frame: pl.DataFrame, writers: Sequence[Writer]) -> tuple[pl.Da
     frame = _by_offset(frame.join(paths, on="path", how="left", maintain_order="left"), cuts)
     frame = frame.with_columns(pl.coalesce("_hint", "_cut").alias("attempt")).drop("_hint", "_cut")
     last = _highest(frame, cuts)
-    frame = _by_time(frame, cuts, last)
+    frame = _by_time(frame, last)
     return frame.with_columns(pl.col("attempt").fill_null(last).cast(pl.Int32)), last + 1
 
 
@@ -97,13 +97,22 @@ def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str]) -> Iter
         "path", "offset"
     )
     streams: dict[tuple[str, int | None], _Stream] = {}
-    columns = ("path", "task", "kind", "event", "attempt", "pid", "offset", "time", "explicit")
-    for path, task, kind, event, attempt, pid, offset, time, explicit in rows.select(columns).iter_rows():
+    announced: dict[tuple[str, int | None], _Cut] = {}
+    columns = ("path", "task", "kind", "event", "attempt", "pid", "offset")
+    for path, task, kind, event, attempt, pid, offset in rows.select(columns).iter_rows():
         one_agent = task is not None or path in lone or kind in (FileKind.LAUNCHER_LOG, FileKind.NODE_LOG)
         stream = streams.setdefault((path, task), _Stream(one_agent))
+        before = announced.pop((path, task), None) if event in _JOINS else None
         begun = stream.read(event, attempt, pid)
-        if begun is not None:
-            yield _Cut(path, task, offset, begun, time if explicit else None)
+        if begun is None and before is None:
+            continue
+        cut = _Cut(path, task, offset, begun if begun is not None else stream.current or 0)
+        if event == Context.ATTEMPT_STARTED:
+            # The agent says that it will restart, stops the old workers, and only then gathers for the next attempt.
+            announced[path, task] = cut
+        else:
+            yield cut
+    yield from announced.values()
 
 
 def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
@@ -114,9 +123,7 @@ def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
     repeated = rows.filter(identity).group_by("path").len().filter(pl.col("len") > 1)["path"]
     rows = rows.filter(among("path", repeated.to_list())).sort("path", "offset")
     state: dict[str, tuple[int, int | None, bool]] = {}
-    for path, task, event, pid, offset, time in rows.select(
-        "path", "task", "event", "pid", "offset", "time"
-    ).iter_rows():
+    for path, task, event, pid, offset in rows.select("path", "task", "event", "pid", "offset").iter_rows():
         attempt, last_pid, failed = state.get(path, (-1, None, False))
         if event != Context.RANK_IDENTITY:
             state[path] = (attempt, last_pid, attempt >= 0)
@@ -124,7 +131,7 @@ def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
         again = attempt < 0 or (failed and (pid is None or last_pid is None or pid != last_pid))
         if again:
             attempt += 1
-            yield _Cut(path, task, offset, attempt, time)
+            yield _Cut(path, task, offset, attempt)
         state[path] = (attempt, pid if pid is not None else last_pid, False)
 
 
@@ -150,7 +157,7 @@ def _highest(frame: pl.DataFrame, cuts: Iterable[_Cut]) -> int:
     return max((cut.attempt for cut in cuts), default=0) if highest is None else int(highest)
 
 
-def _by_time(frame: pl.DataFrame, cuts: Sequence[_Cut], last: int) -> pl.DataFrame:
+def _by_time(frame: pl.DataFrame, last: int) -> pl.DataFrame:
     """Places files without marks between the marks of their node, on the node's own clock."""
     if last == 0:
         return frame.with_columns(pl.col("attempt").fill_null(0))

@@ -87,7 +87,10 @@ def working(events: pl.DataFrame) -> pl.DataFrame:
         pl.col("timestamp").to_physical().alias("time"),
         (pl.col("time_source").cast(pl.String) == "explicit").alias("explicit"),
     )
-    return frame.with_columns(pl.col(*labels).cast(pl.String))
+    frame = frame.with_columns(pl.col(*labels).cast(pl.String))
+    # The many rows of these two kinds say nothing about identity in their attributes: dragging the lists along is dear.
+    bulk = among("event", (Context.PROGRESS, Context.COLLECTIVE_ENTRY))
+    return frame.with_columns(pl.when(~bulk).then(pl.col("attributes")).alias("attributes"))
 
 
 def attribute(name: str) -> pl.Expr:

@@ -9,8 +9,8 @@ import polars as pl
 from correlator.core.model import Conflict, ProcessGroup
 from correlator.core.vocabulary import Context
 from correlator.identity.frame import attribute, is_event, numbers, place
+from correlator.identity.world import DEFAULT_GROUP
 
-DEFAULT_GROUP = "default_pg"
 _MOST_GROUPS = 100_000
 
 

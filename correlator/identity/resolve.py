@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -19,7 +19,7 @@ from correlator.identity.names import HostNames, host_names
 from correlator.identity.places import Seating, seat
 from correlator.identity.tasks import TaskMode, Tasks, tasks
 from correlator.identity.votes import collect
-from correlator.identity.world import MOST_RANKS, World, logging_nodes, run_nodes, store_node, world_size
+from correlator.identity.world import MOST_RANKS, World, logging_nodes, run_nodes, store_node, workers, world_size
 from correlator.identity.writers import Writer, writers
 
 _MOST_ATTEMPTS = 64
@@ -45,6 +45,8 @@ class _Run:
     nodes: tuple[str, ...]
     tasks: Tasks
     attempts: int
+    alone: bool
+    """All ranks are on one node."""
 
 
 def identify(events: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[FileReport]) -> Identified:
@@ -59,17 +61,26 @@ def identify(events: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[F
     frame = fill.with_writers(frame, found)
     nodes = run_nodes(frame, found, names)
     draft = fill.with_nodes(frame, (), None)
-    world = world_size(draft, found)
+    world = world_size(draft, found, one_attempt=False)
     step = tasks(draft, found, names, world.stated, len(nodes))
-    frame = fill.with_nodes(frame, step.nodes, _only_node(draft, nodes, world.size))
+    world = _with_tasks(world, step)
+    only = _only_node(draft, nodes, world.size)
+    frame = fill.with_nodes(frame, step.nodes, only)
     frame, attempts = with_attempts(frame, found)
     last = frame.filter(pl.col("attempt") == attempts - 1)
-    world = world_size(last, found) if attempts > 1 else world
-    run = _Run(names, found, world, nodes, step, attempts)
+    world = _with_tasks(world_size(last, found, one_attempt=True), step)
+    run = _Run(names, found, world, nodes, step, attempts, alone=only is not None)
     known = [_attempt(run, frame, number) for number in range(max(0, attempts - _MOST_ATTEMPTS), attempts)]
     frame = fill.with_ranks(frame, known, step, local_is_rank=not nodes and _local_is_rank(frame, world.size))
     topology, said = _topology(run, frame, known[-1], (*conflicts, *world.conflicts))
     return Identified(events=fill.finish(events, frame), topology=topology, warnings=said)
+
+
+def _with_tasks(world: World, step: Tasks) -> World:
+    """Where every task is a rank, their number is the size of the run unless a line states another."""
+    if world.stated is not None or step.mode is not TaskMode.RANK or step.count < (world.size or 0):
+        return world
+    return replace(world, size=step.count, stated=step.count)
 
 
 def _canonical(frame: pl.DataFrame, names: HostNames) -> pl.DataFrame:
@@ -83,12 +94,12 @@ def _canonical(frame: pl.DataFrame, names: HostNames) -> pl.DataFrame:
 
 
 def _only_node(frame: pl.DataFrame, nodes: Sequence[str], world: int | None) -> str | None:
-    """The node of a run on a single one: nobody names another, and the local ranks make up the world."""
+    """The node of a run on a single one: nobody names another, and its local ranks or workers make up the world."""
     if len(nodes) != 1:
         return None
     locals_seen = frame.select(pl.col("local_rank").max()).item()
     fits = locals_seen is not None and (world is None or locals_seen + 1 >= world)
-    return nodes[0] if fits or world == 1 else None
+    return nodes[0] if fits or world == 1 or (world is not None and workers(frame) >= world) else None
 
 
 def _local_is_rank(frame: pl.DataFrame, world: int | None) -> bool:
@@ -101,9 +112,13 @@ def _local_is_rank(frame: pl.DataFrame, world: int | None) -> bool:
 
 def _attempt(run: _Run, frame: pl.DataFrame, number: int) -> fill.Known:
     part = frame.filter(pl.col("attempt") == number) if run.attempts > 1 else frame
+    part = part.with_columns(
+        pl.coalesce("rank", pl.when(pl.col("inherits")).then(pl.col("w_rank"))).alias("rank"),
+        pl.coalesce("local_rank", pl.when(pl.col("inherits")).then(pl.col("w_local"))).alias("local_rank"),
+    )
     mine = [w for w in run.writers if w.attempt is None or w.attempt == number]
     votes = collect(part, mine, run.names, run.world.stated, run.tasks.mode)
-    seating = seat(votes, run.tasks, run.nodes, run.world.size)
+    seating = seat(votes, run.tasks, run.nodes, run.world.size if run.alone else run.world.stated)
     return fill.Known(number, seating, gpus(votes, seating))
 
 
@@ -176,7 +191,7 @@ def _logged(run: _Run, last: pl.DataFrame, seating: Seating) -> set[int]:
 def _warnings(run: _Run, known: fill.Known) -> tuple[str, ...]:
     said = list(known.seating.warnings)
     if run.world.size is not None and run.world.stated is None:
-        said.append(f"no line states the world size; at least {run.world.size} ranks from the highest rank seen")
+        said.append(f"no line states the world size; at least {run.world.size} from the ranks and workers seen")
     if known.gpus.by_order:
         said.append(
             f"GPU of {len(known.gpus.by_order)} ranks inferred from the order of PCI addresses, no line says it"

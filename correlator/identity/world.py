@@ -11,12 +11,16 @@ import polars as pl
 from correlator.core.model import Conflict
 from correlator.core.vocabulary import CollateralKind, Context, FileKind
 from correlator.identity.ballot import Ballot
-from correlator.identity.frame import AGENT_EVENTS, among, attribute, is_event, place, texts
+from correlator.identity.frame import AGENT_EVENTS, among, attribute, is_event, numbers, place, texts
 from correlator.identity.names import HostNames, is_address, natural
 from correlator.identity.writers import Writer
 
 MOST_RANKS = 1 << 20
 """Larger numbers are noise of a damaged line."""
+DEFAULT_GROUP = "default_pg"
+_OF_WORKERS = frozenset(
+    {Context.WORKER_FAILED, Context.WORKER_SIGNALLED, Context.LAUNCHER_SPAWN, Context.CHILD_FAILED_ROW}
+)
 _NOT_OF_THE_RUN = frozenset({Context.NCCL_COMM_INIT, Context.COLLECTIVE_ENTRY, Context.NAMED_MISSING_RANKS})
 
 
@@ -29,14 +33,16 @@ class World:
     conflicts: tuple[Conflict, ...] = ()
 
 
-def world_size(frame: pl.DataFrame, writers: Sequence[Writer]) -> World:
-    """Best supported size: stated by lines, else the largest communicator, else the highest rank + 1."""
+def world_size(frame: pl.DataFrame, writers: Sequence[Writer], *, one_attempt: bool) -> World:
+    """Best supported size: what lines state, else the largest communicator, worker folders, the highest rank + 1."""
     ballot: Ballot[str, int] = Ballot()
     said = frame.filter(pl.col("world").is_between(1, MOST_RANKS) & ~among("event", _NOT_OF_THE_RUN))
     for path, world, line in said.group_by("path", "world").agg(pl.col("line").min()).sort("path", "line").iter_rows():
         ballot.add("world size", world, place(path, line))
-    conflicts = tuple(ballot.conflicts(lambda subject: subject))
     floor = _highest_rank(frame, writers) + 1
+    floor = max(floor, _slots(writers), workers(frame) if one_attempt else 0)
+    _group_sizes(ballot, frame)
+    conflicts = tuple(ballot.conflicts(lambda subject: subject))
     stated = ballot.winner("world size")
     if stated is None and ballot.weights:
         stated = max(ballot.weights["world size"])
@@ -46,7 +52,33 @@ def world_size(frame: pl.DataFrame, writers: Sequence[Writer]) -> World:
         )
         largest = comm.item()
         stated = largest if largest is not None and floor <= largest <= MOST_RANKS else None
+    if stated is None and 0 < _slots(writers) == floor:
+        stated = floor
     return World(size=stated if stated is not None else (floor or None), stated=stated, conflicts=conflicts)
+
+
+def _slots(writers: Sequence[Writer]) -> int:
+    """Workers that torchrun made folders for: one for each agent and local rank (formats.md B5)."""
+    folders = {(w.agent, w.attempt, w.local_rank) for w in writers if w.agent is not None and w.local_rank is not None}
+    latest = max((attempt or 0 for _, attempt, _ in folders), default=0)
+    return sum(1 for _, attempt, _ in folders if (attempt or 0) == latest)
+
+
+def workers(frame: pl.DataFrame) -> int:
+    """Processes that launchers speak of as their workers: a lower bound, as equal pids of two nodes count once."""
+    rows = frame.filter(among("event", _OF_WORKERS) & pl.col("pid").is_not_null())
+    return min(rows["pid"].n_unique(), MOST_RANKS)
+
+
+def _group_sizes(ballot: Ballot[str, int], frame: pl.DataFrame) -> None:
+    """The default group has every rank as its member (flight-recorder configuration)."""
+    rows = frame.filter(is_event(Context.PROCESS_GROUP)).select(
+        "path", "line", attribute("description"), attribute("members")
+    )
+    sizes = rows.filter(pl.col("description") == DEFAULT_GROUP).unique(["path", "members"]).sort("path", "line")
+    for path, line, _, members in sizes.iter_rows():
+        if listed := numbers(members):
+            ballot.add("world size", len(listed), place(path, line))
 
 
 def _highest_rank(frame: pl.DataFrame, writers: Sequence[Writer]) -> int:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TextIO
 
 from correlator.core.catalogue import Catalogue, CheckpointTrust, Entry
+from correlator.core.catalogue.model import PLACEHOLDERS
 from correlator.core.vocabulary import Role
 from correlator.reports.page import Page, styled
+
+_NAME_WIDTH = 26
+_CODE_WIDTH = 32
+_PLACEHOLDER = re.compile(rf"\{{({'|'.join(sorted(PLACEHOLDERS))})\}}")
 
 
 def render_entry(entry: Entry, out: TextIO, *, width: int, color: bool) -> None:
@@ -19,26 +25,26 @@ def render_entry(entry: Entry, out: TextIO, *, width: int, color: bool) -> None:
     page.field("meaning", styled(entry.meaning))
     if entry.generic_reason:
         page.field("beware", styled(entry.generic_reason))
-    page.field("do first", styled(entry.first_action))
+    page.field("do first", styled(_generic(entry.first_action)))
     for command in entry.commands:
-        page.command(command)
+        page.command(_generic(command))
     if entry.verification:
-        page.field("then verify", styled(entry.verification))
+        page.field("then verify", styled(_generic(entry.verification)))
     if entry.role is Role.INITIATING:
         page.field("checkpoints", styled(_trust(entry.checkpoint_trust)))
     if entry.environment:
         page.heading("To see more", "environment variables; they diagnose and cure nothing")
         for setting in entry.environment:
-            page.block(styled((setting.name, "cyan"), f"  {setting.effect}"), label=styled("  "), indent=4, prose=True)
+            page.row((setting.name, "cyan"), styled(setting.effect), indent=_NAME_WIDTH)
     if entry.rivals:
         page.heading("What it could be instead", "and what tells the two apart")
         for rival in entry.rivals:
-            page.block(styled((rival.code, "bold"), f"  {rival.control}"), label=styled("  "), indent=4, prose=True)
+            page.row((rival.code, "bold"), styled(_generic(rival.control)), indent=_NAME_WIDTH)
     if entry.signatures:
         page.heading("Recognised by", "for example")
         for signature in entry.signatures:
-            page.block(styled((signature.id, "dim")), label=styled("  "), indent=2)
-            page.block(styled(signature.samples[0]), label=styled("    "), indent=4, max_lines=2)
+            page.block(styled((signature.id, "dim")), indent=2)
+            page.block(styled(signature.samples[0]), indent=4, max_lines=2)
 
 
 def render_catalogue(catalogue: Catalogue, out: TextIO, *, width: int, color: bool, patterns: bool) -> None:
@@ -47,9 +53,9 @@ def render_catalogue(catalogue: Catalogue, out: TextIO, *, width: int, color: bo
     for title, note, entries in _families(catalogue.entries):
         page.heading(title, note)
         for entry in sorted(entries, key=lambda entry: entry.code):
-            page.row(entry.code, styled(entry.title), indent=32)
+            page.row(entry.code, styled(entry.title), indent=_CODE_WIDTH)
             for signature in entry.signatures if patterns else ():
-                page.row(("", ""), styled((f"{signature.id}  ", "dim"), (signature.pattern, "cyan")), indent=4)
+                page.block(styled((f"{signature.id}  ", "dim"), (signature.pattern, "cyan")), indent=4)
 
 
 def _families(entries: Iterable[Entry]) -> Iterable[tuple[str, str, list[Entry]]]:
@@ -62,6 +68,11 @@ def _families(entries: Iterable[Entry]) -> Iterable[tuple[str, str, list[Entry]]
         yield f"Faults: {fault_class}", "", groups[fault_class]
     if dragged_in:
         yield "Collateral", "how a rank is dragged in", dragged_in
+
+
+def _generic(text: str) -> str:
+    """Advice that is not about a certain run: `ssh {node}` as `ssh <node>`."""
+    return _PLACEHOLDER.sub(r"<\1>", text)
 
 
 def _trust(trust: CheckpointTrust) -> str:

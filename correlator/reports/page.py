@@ -38,6 +38,7 @@ class Page:
 
     def __init__(self, out: TextIO, *, width: int, color: bool) -> None:
         self.width = max(width, MINIMUM_WIDTH)
+        self._begun = False
         self._console = Console(
             file=out,
             width=self.width,
@@ -56,8 +57,9 @@ class Page:
         self._emit(Text())
 
     def heading(self, title: str, note: str = "") -> None:
-        """An empty line, then the title of a section with an optional note beside it."""
-        self.gap()
+        """An empty line (not at the top), then the title of a section with an optional note beside it."""
+        if self._begun:
+            self.gap()
         self.block(styled((title, "bold"), "   " if note else "", (note, "dim")))
 
     def field(self, label: Part, body: Text) -> None:
@@ -84,10 +86,9 @@ class Page:
         room = max((min(self.width, PROSE_WIDTH) if prose else self.width) - indent, MINIMUM_WIDTH // 2)
         lines = list(body.wrap(self._console, room, overflow="fold"))
         if max_lines is not None and len(lines) > max_lines:
-            del lines[max_lines:]
-            lines[-1].truncate(room - 1, overflow="crop")
-            lines[-1].rstrip()
-            lines[-1].append("…")
+            rest = Text().join(lines[max_lines - 1 :])
+            rest.truncate(room, overflow="ellipsis")
+            lines[max_lines - 1 :] = [rest]
         head = label or Text()
         if cell_len(head.plain) >= indent > 0:
             for line in head.wrap(self._console, self.width, overflow="fold"):
@@ -109,4 +110,5 @@ class Page:
 
     def _emit(self, line: Text) -> None:
         line.rstrip()
+        self._begun = True
         self._console.print(line, no_wrap=True, overflow="ignore", crop=False)

@@ -105,4 +105,4 @@ def _remedy(page: Page, diagnosis: Diagnosis) -> None:
         page.field("then verify", styled(actions.verify))
     failed = diagnosis.verdict.status is not VerdictStatus.NO_FAILURE
     if failed and (resume := actions.resume or diagnosis.checkpoint.safe_to_resume_from):
-        page.field("resume from", styled(resume))
+        page.field("resume", styled(resume))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
@@ -48,6 +49,7 @@ def short_host(name: str) -> str:
     return name if _ADDRESS.fullmatch(name) else name.partition(".")[0]
 
 
+@lru_cache(maxsize=4096)
 def can_be_host(name: str) -> bool:
     """True for a DNS label or address that is no everyday word of log folders, with or without a number behind it."""
     if _ADDRESS.fullmatch(name):
@@ -58,6 +60,7 @@ def can_be_host(name: str) -> bool:
     return is_host_shape(short) or not _WORD.fullmatch(short)
 
 
+@lru_cache(maxsize=4096)
 def is_host_shape(name: str) -> bool:
     """True for a name built like those of cluster nodes: node03, gpu-044, nid001011, ip-10-1-7-110, c01n02."""
     if _ADDRESS.fullmatch(name):
@@ -66,6 +69,7 @@ def is_host_shape(name: str) -> bool:
     return bool(_SHAPE.fullmatch(short)) and not _NO_SHAPE.match(short) and not _DEVICE.fullmatch(short)
 
 
+@lru_cache(maxsize=4096)
 def is_pod_shape(name: str) -> bool:
     """True for names that controllers give to pods: job-worker-3, set-workers-0-3-x7k2p (formats.md E2)."""
     return _POD.fullmatch(name) is not None

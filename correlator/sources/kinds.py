@@ -31,6 +31,7 @@ _KERNEL_NAME: Final = re.compile(
 _SCHEDULER_NAME: Final = re.compile(
     r"(?:^|[._/-])(?:slurmctld|slurmd|slurmstepd|srun|sacct|scontrol)(?:[._-]|$)", re.IGNORECASE
 )
+_EXTENSION: Final = re.compile(r"\.(?:log|txt|out|err)(?:\.(?:gz|zst))?$", re.IGNORECASE)
 _NCCL_NAME: Final = re.compile(r"(?:^|[._-])nccl(?:[._-]|$)", re.IGNORECASE)
 _RAY_NAME: Final = re.compile(
     r"(?:^|/)session_[^/]+/logs/|(?:^|/)(?:worker-[0-9a-f]{8,}|io_worker-|python-core-|raylet|gcs_server|log_monitor|"
@@ -141,4 +142,8 @@ def _is_launcher(name: str, traits: Traits) -> bool:
     if _LAUNCHER_NAME.search(name):
         return True
     agent, others = traits.heads["agent"], traits.lines - traits.heads["table"]
-    return agent > 0 and agent + traits.heads["scheduler"] >= 0.7 * others and not _CONSOLE_NAME.search(name)
+    return (
+        agent > 0
+        and agent + traits.heads["scheduler"] >= 0.7 * others
+        and not _CONSOLE_NAME.search(_EXTENSION.sub("", name))
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from correlator.core.files import FileHints
@@ -21,17 +22,13 @@ class NameFacts:
 
     hints: FileHints
     hosts: tuple[str, ...] = ()
-    stem: str = ""
-    weak_rank: bool = False
-    """The rank is only a number behind a vague word (worker3, r3, log.3, 3): it may be a local rank or an index."""
 
 
 def read_name(path: str, known: AbstractSet[str] = frozenset()) -> NameFacts:
     """Facts of a path; `known` holds all paths of the run, to tell rotated files from ranks and streams from jobs."""
     reader = _Reader(path, known)
-    reader.read_folders()
-    reader.read_file()
-    return NameFacts(FileHints(**reader.said), tuple(reader.hosts), reader.stem, reader.weak_rank)
+    reader.read()
+    return NameFacts(FileHints(**reader.said), tuple(reader.hosts))
 
 
 class _Reader:
@@ -46,23 +43,34 @@ class _Reader:
         self.said: dict[str, Any] = {}
         self.hosts: list[str] = []
         self.stem = self.name
-        self.weak_rank = False
+        self.number: int | None = None
+        """A number with a vague word or none (worker3, 3): a rank, if nothing else says which."""
+
+    def read(self) -> None:
+        """The file speaks before its folders, the nearest folder before the others."""
+        run_folder = self._read_torchrun_tree()
+        for folder in self.folders:
+            if pod := spell.POD_FOLDER.fullmatch(folder):
+                self.say("pod", pod["pod"])
+        self._read_file()
+        for index in range(len(self.folders) - 1, -1, -1):
+            if index != run_folder:
+                self._read_folder(self.folders[index])
+        if "rank" not in self.said and "local_rank" not in self.said:
+            self._fall_back_to_numbers()
+
+    def _fall_back_to_numbers(self) -> None:
+        last = self.folders[-1] if self.folders else ""
+        if self.number is not None:
+            self.say("rank", self.number)
+        elif spell.TORCHRUN_STREAM.fullmatch(self.name) and last.isascii() and last.isdigit() and len(last) < 4:
+            self.say("local_rank", int(last))
 
     def say(self, field: str, value: str | int) -> None:
         """Note a fact; the first one said stays."""
         self.said.setdefault(field, value)
 
     # --- folders ---
-
-    def read_folders(self) -> None:
-        run_folder = self._read_torchrun_tree()
-        for index in range(len(self.folders) - 1, -1, -1):
-            if index != run_folder:
-                self._read_folder(self.folders[index])
-        if self.folders and "local_rank" not in self.said and "rank" not in self.said:
-            last = self.folders[-1]
-            if spell.TORCHRUN_STREAM.fullmatch(self.name) and last.isascii() and last.isdigit() and len(last) < 4:
-                self.say("local_rank", int(last))
 
     def _read_torchrun_tree(self) -> int | None:
         """`<run_id>_<random>/attempt_<n>/<local_rank>/` (formats.md B5); the index of the run folder."""
@@ -81,19 +89,17 @@ class _Reader:
         return None
 
     def _read_folder(self, folder: str) -> None:
-        if pod := spell.POD_FOLDER.fullmatch(folder):
-            self.say("pod", pod["pod"])
+        if spell.POD_FOLDER.fullmatch(folder):
             return
         if slurm := spell.JOB_FOLDER.fullmatch(folder):
             self.say("job_id", slurm["job"])
             return
-        rest = self._take_spellings(folder)
-        for part in rest:
+        for part in self._take_spellings(folder):
             self._offer_writer(part, in_folder=True)
 
     # --- the file ---
 
-    def read_file(self) -> None:
+    def _read_file(self) -> None:
         self._cut_rotation()
         self._cut_extensions()
         if spell.TORCHRUN_STREAM.fullmatch(self.name):
@@ -115,8 +121,7 @@ class _Reader:
         base, number = rotated["base"], rotated["number"]
         ranks = f"{self.beside}{base}.0" in self.known and f"{self.beside}{base}" not in self.known
         if ranks and len(number) < 6:
-            self.say("rank", int(number))
-            self.weak_rank = True
+            self.number = int(number)
         self.name = self.stem = base
 
     def _cut_extensions(self) -> None:
@@ -183,7 +188,7 @@ class _Reader:
         return True
 
     def _read_number(self, part: str) -> bool:
-        """A number with a vague word or none: a rank, if nothing better was said."""
+        """Note a device, or a number that may be a rank."""
         if device := spell.DEVICE.fullmatch(part):
             self.say("local_rank", int(device["number"]))
             return True
@@ -191,9 +196,7 @@ class _Reader:
         number = match["number"] if match else part if spell.BARE.fullmatch(part) else None
         if number is None or not number.isascii():
             return False
-        if "rank" not in self.said and "local_rank" not in self.said:
-            self.say("rank", int(number))
-            self.weak_rank = True
+        self.number = int(number)
         self._say_stream(part.rstrip("0123456789._-"))
         return True
 
@@ -225,13 +228,15 @@ def _without_packing(name: str) -> str:
     return spell.PACKED.sub("", spell.PACKED.sub("", name)) or name
 
 
+@lru_cache(maxsize=4096)
 def _without_edge_words(part: str) -> str:
-    """`gpu-044` of `kernel_gpu-044`, as far as what is left can still be a host."""
-    while shorter := spell.EDGE_WORD.sub("", part, count=1).strip("._@-"):
-        lost = any(shape(part) and not shape(shorter) for shape in (is_host_shape, is_pod_shape))
-        if shorter == part or lost:
-            break
-        part = shorter
+    """`gpu-044` of `kernel_gpu-044`, as far as what is left can still be a host or a pod."""
+    for pattern in (spell.TAIL_WORD, spell.HEAD_WORD):
+        while shorter := pattern.sub("", part, count=1).strip("._@-"):
+            lost = any(shape(part) and not shape(shorter) for shape in (is_host_shape, is_pod_shape))
+            if shorter == part or lost:
+                break
+            part = shorter
     return part
 
 

@@ -45,11 +45,8 @@ def latest_stamps(sample: Sample) -> tuple[int, ...]:
     """Two stamps with a year from line heads, the nearest to the end, as epoch seconds; the clock is read as UTC."""
     found: list[int] = []
     for data in (sample.tail, sample.head):
-        for line in reversed(data.rsplit(b"\n", _LINES)[-_LINES:]):
-            found += _stamps(line)
-            if len(found) > 1:
-                return tuple(found[:2])
-        for line in data.split(b"\n", _LINES)[:_LINES]:
+        lines = data.split(b"\n")
+        for line in (*reversed(lines[-_LINES:]), *lines[: max(0, min(_LINES, len(lines) - _LINES))]):
             found += _stamps(line)
             if len(found) > 1:
                 return tuple(found[:2])

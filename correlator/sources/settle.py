@@ -70,4 +70,7 @@ def _file(look: Look, hints: FileHints) -> LogFile | Skipped:
         kind = line_file_kind(found.path, look.traits, hints, named=found.named)
     if kind in _MERGED:
         hints = replace(hints, rank=None, local_rank=None)
+    elif hints.rank is not None and look.traits.one_rank not in (None, hints.rank):
+        local = look.traits.places.get(hints.rank) == look.traits.one_rank
+        hints = replace(hints, rank=None, local_rank=hints.rank if local else hints.local_rank)
     return LogFile(found.path, found.location, kind, hints, look.compression, found.size_bytes, found.modified_ns)

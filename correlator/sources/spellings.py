@@ -57,12 +57,10 @@ POD_FOLDER: Final = re.compile(r"(?P<ns>[a-z0-9-]+)_(?P<pod>[a-z0-9.-]+)_(?P<uid
 CONTAINER_LOG: Final = re.compile(r"(?P<pod>[a-z0-9.-]+)_(?P<ns>[a-z0-9-]+)_(?P<container>[a-z0-9.-]+)-[0-9a-f]{64}")
 POD_PREFIX: Final = re.compile(r"(?:pod|kubectl[._-]logs?|logs?)[._-](?P<pod>[a-z0-9][a-z0-9.-]*)")
 POD_FOLDERS: Final = frozenset({"pods", "pod", "pod_logs", "pod-logs", "kubectl", "k8s", "containers"})
-EDGE_WORD: Final = re.compile(
-    r"^(?:kernel|kern|dmesg|journal(?:ctl)?(?:[._-]k)?|syslog|messages|launcher|agent|torchrun|elastic|torchelastic|nccl|log|logs|"
-    r"output|console|out|err|train|trainer|training|run|job|slurm|node|host|pyspy|py-spy|stack|stacks|fr|trace|nccl[._-]trace|"
-    r"comm[._-]lib[._-]trace|fr[._-]trace|xid|nvidia|gpu[._-]errors|system|sys)[._@-]"
-    r"|[._@-](?:kernel|kern|dmesg|journal(?:ctl)?(?:[._-]k)?|syslog|messages|launcher|agent|torchrun|elastic|nccl|log|logs|output|"
-    r"console|out|err|train|trainer|training|pyspy|py-spy|stack|stacks|fr|trace|nccl[._-]trace|comm[._-]lib[._-]trace|fr[._-]trace|"
-    r"previous|current|merged|all|system|sys)$",
-    re.IGNORECASE,
+_EDGE_WORDS: Final = (
+    r"(?:kernel|kern|dmesg|journal(?:ctl)?(?:[._-]k)?|syslog|messages|launcher|agent|torchrun|torchelastic|elastic|logs?|"
+    r"output|console|out|err|train|trainer|training|run|job|slurm|py-?spy|stacks?|fr|trace|nccl|"
+    r"(?:nccl|fr|comm[._-]lib)[._-]trace|xid|nvidia|gpu[._-]errors|system|sys|node|host|previous|current|merged|all)"
 )
+HEAD_WORD: Final = re.compile(rf"^{_EDGE_WORDS}[._@-]", re.IGNORECASE)
+TAIL_WORD: Final = re.compile(rf"[._@-]{_EDGE_WORDS}$", re.IGNORECASE)

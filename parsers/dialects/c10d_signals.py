@@ -1,4 +1,4 @@
-"""Flight-recorder dump signals of ProcessGroupNCCL, and its hints about the process (formats.md A4, A7).
+"""Heartbeat monitor and dump signals of ProcessGroupNCCL, and its hints about the process (formats.md A4, A7).
 
 A dump signal names the first rank that *observed* a timeout: an observer, not a culprit.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import Context
+from correlator.core.vocabulary import CollateralKind, Context, Role
 from correlator.parsers.base import Dialect, Hit, LinePattern
 from correlator.parsers.dialects.c10d_watchdog import grouped, with_group
 from correlator.parsers.dialects.scalars import numbers
@@ -35,6 +35,40 @@ def _remote_error(hit: Hit) -> Iterable[Event]:
     event = with_attributes(hit.make(attributes=()), ranks=named, scope="group", reason="remote error")
     yield grouped(event, hit)
 
+
+_HEARTBEAT = (
+    LinePattern(
+        id="c10d.watchdog_stuck",
+        event_name=CollateralKind.HEARTBEAT_EXIT,
+        role=Role.COLLATERAL,
+        regex=r"(?:ProcessGroupNCCL's |NCCL )?watchdog got stuck for (?P<stuck_s>\d+) seconds? without making progress",
+        samples=(
+            f"{_HEAD}[PG ID 0 PG GUID 0(default_pg) Rank 3] ProcessGroupNCCL's watchdog got stuck for 480 seconds without "
+            "making progress in monitoring enqueued collectives. This typically indicates a NCCL/CUDA API hang",
+        ),
+        lookalikes=("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [pt_main_thread:4245]",),
+        source="formats.md A4",
+        build=with_group,
+    ),
+    LinePattern(
+        id="c10d.heartbeat_timed_out",
+        event_name=CollateralKind.HEARTBEAT_EXIT,
+        role=Role.COLLATERAL,
+        regex=r"(?:Heartbeat monitor timed out!|First PG on this rank that detected no heartbeat of its watchdog"
+        r"|(?:\[PG [^\]\n]*\] )?Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
+        r"watchdog hang)",
+        samples=(
+            "[rank3]:[E ProcessGroupNCCL.cpp:1182] [PG 0 Rank 3] Heartbeat monitor timed out! Process will be terminated after "
+            "dumping debug info. workMetaList_.size()=4",
+            f"{_HEAD}[PG 0 Rank 3] First PG on this rank that detected no heartbeat of its watchdog.",
+            f"{_HEAD}{_GROUP}{_GROUP}Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
+            "watchdog hang.",
+        ),
+        lookalikes=("W1130 01:02:03.123000 12345 agent.py:77] Heartbeat monitor timed out of service",),
+        source="formats.md A4",
+        build=with_group,
+    ),
+)
 
 _SIGNALS = (
     LinePattern(
@@ -131,7 +165,7 @@ _HINTS = (
 
 DIALECT = Dialect(
     name="c10d_signals",
-    title="PyTorch NCCL dump signals and process hints",
-    patterns=_SIGNALS + _HINTS,
+    title="PyTorch NCCL heartbeat monitor, dump signals and process hints",
+    patterns=_HEARTBEAT + _SIGNALS + _HINTS,
     source="formats.md A4, A7",
 )

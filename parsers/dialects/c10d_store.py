@@ -19,7 +19,8 @@ DIALECT = Dialect(
             id="c10d.store_socket_failed",
             event_name=CollateralKind.STORE_LOST,
             role=Role.COLLATERAL,
-            regex=_C10D + r"(?P<call>(?:send|recv)\w+) failed on SocketImpl\(fd=\d+, addr=\[(?P<own_host>[^\]\n]*)\]:\d+, "
+            regex=_C10D
+            + r"(?P<call>(?:send|recv)\w+) failed on SocketImpl\(fd=\d+, addr=\[(?P<own_host>[^\]\n]*)\]:\d+, "
             r"remote=\[(?P<remote>[^\]\n]*)\]:(?P<remote_port>\d+)\): (?P<reason>[^\n]+)",
             samples=(
                 "[rank6]:[W1130 01:02:05.529361055 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=76, "

@@ -1,4 +1,4 @@
-"""What the watchdog and heartbeat threads of ProcessGroupNCCL print (formats.md A3-A5).
+"""What the watchdog threads of ProcessGroupNCCL print (formats.md A3-A5).
 
 A rank that prints a timeout was waiting: the lines are collateral. They say which group stood at which sequence number, and
 since when, and that points at the rank that never came.
@@ -23,7 +23,9 @@ _RAN = " ran for 600012 milliseconds before timing out."
 
 _WORK_FACT = re.compile(r"(SeqNum|OpType|NumelIn|NumelOut|TensorShape|Timeout\(ms\))=(\[[^\]\n]*\]|[^,\s)]+)")
 _RAN_FOR = re.compile(r"\) ran for (\d+) milliseconds")
-_PEER = re.compile(r"(?:Connection closed by remote peer|completion from peer|recv from|send to|Connect to) ([^<\s]+)<(\d+)>")
+_PEER = re.compile(
+    r"(?:Connection closed by remote peer|completion from peer|recv from|send to|Connect to) ([^<\s]+)<(\d+)>"
+)
 
 
 def grouped(event: Event, hit: Hit) -> Event:
@@ -225,43 +227,9 @@ _ABORTS = (
     ),
 )
 
-_HEARTBEAT = (
-    LinePattern(
-        id="c10d.watchdog_stuck",
-        event_name=CollateralKind.HEARTBEAT_EXIT,
-        role=Role.COLLATERAL,
-        regex=r"(?:ProcessGroupNCCL's |NCCL )?watchdog got stuck for (?P<stuck_s>\d+) seconds? without making progress",
-        samples=(
-            f"{_HEAD}[PG ID 0 PG GUID 0(default_pg) Rank 3] ProcessGroupNCCL's watchdog got stuck for 480 seconds without "
-            "making progress in monitoring enqueued collectives. This typically indicates a NCCL/CUDA API hang",
-        ),
-        lookalikes=("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [pt_main_thread:4245]",),
-        source="formats.md A4",
-        build=with_group,
-    ),
-    LinePattern(
-        id="c10d.heartbeat_timed_out",
-        event_name=CollateralKind.HEARTBEAT_EXIT,
-        role=Role.COLLATERAL,
-        regex=r"(?:Heartbeat monitor timed out!|First PG on this rank that detected no heartbeat of its watchdog"
-        r"|(?:\[PG [^\]\n]*\] )?Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
-        r"watchdog hang)",
-        samples=(
-            "[rank3]:[E ProcessGroupNCCL.cpp:1182] [PG 0 Rank 3] Heartbeat monitor timed out! Process will be terminated after "
-            "dumping debug info. workMetaList_.size()=4",
-            f"{_HEAD}[PG 0 Rank 3] First PG on this rank that detected no heartbeat of its watchdog.",
-            f"{_HEAD}{_GROUP}{_GROUP}Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
-            "watchdog hang.",
-        ),
-        lookalikes=("W1130 01:02:03.123000 12345 agent.py:77] Heartbeat monitor timed out of service",),
-        source="formats.md A4",
-        build=with_group,
-    ),
-)
-
 DIALECT = Dialect(
     name="c10d_watchdog",
-    title="PyTorch NCCL watchdog and heartbeat monitor",
-    patterns=_TIMEOUTS + _STATUS + _ABORTS + _HEARTBEAT,
+    title="PyTorch NCCL watchdog",
+    patterns=_TIMEOUTS + _STATUS + _ABORTS,
     source="formats.md A3-A5",
 )

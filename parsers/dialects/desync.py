@@ -109,9 +109,7 @@ _DESYNC = (
             "\t - To our best knowledge, ranks [5, 6] are the lagging ranks that caused this timeout. They never joined any "
             "collectives",
         ),
-        lookalikes=(
-            "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
-        ),
+        lookalikes=("\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",),
         anchor=Anchor.ANYWHERE,
         source="formats.md A6",
         build=_missing("never joined any collective"),
@@ -191,7 +189,9 @@ _WRAPPER = (
             f"ranks. Rank 0 is running collective: {_FINGERPRINT}, but Rank 1 is running collective: {_OTHER_FINGERPRINT}."
             "Collectives differ in the following aspects: \t Sequence number: 12vs 13  Op type: ALLREDUCEvs BROADCAST",
         ),
-        lookalikes=(f"[rank0]:[I1130 01:02:03.1 ProcessGroupWrapper.cpp:562] [Rank 0] Running collective: {_FINGERPRINT}",),
+        lookalikes=(
+            f"[rank0]:[I1130 01:02:03.1 ProcessGroupWrapper.cpp:562] [Rank 0] Running collective: {_FINGERPRINT}",
+        ),
         anchor=Anchor.ANYWHERE,
         priority=60,
         source="formats.md A8",
@@ -202,7 +202,9 @@ _WRAPPER = (
         event_name=Context.COLLECTIVE_ENTRY,
         regex=r"Running collective: CollectiveFingerPrint\(SequenceNumber=(?P<collective_seq>\d+), "
         r"OpType=(?P<collective_op>\w+)",
-        samples=(f"[rank0]:[I1130 01:02:03.1 ProcessGroupWrapper.cpp:562] [Rank 0] Running collective: {_FINGERPRINT}",),
+        samples=(
+            f"[rank0]:[I1130 01:02:03.1 ProcessGroupWrapper.cpp:562] [Rank 0] Running collective: {_FINGERPRINT}",
+        ),
         lookalikes=("Running collective: warm-up of SequenceNumber=12",),
         source="formats.md A8",
     ),

@@ -49,7 +49,9 @@ DIALECT = Dialect(
             event_name=Context.RANK_IDENTITY,
             regex=r"init process group: rank (?P<rank>\d+)/(?P<world_size>\d+) local_rank (?P<local_rank>\d+) "
             rf"host (?P<host_name>{_NAME})",
-            samples=("2025-11-30 01:02:03,123 [INFO] trainer: [rank 3] init process group: rank 3/64 local_rank 3 host node03",),
+            samples=(
+                "2025-11-30 01:02:03,123 [INFO] trainer: [rank 3] init process group: rank 3/64 local_rank 3 host node03",
+            ),
             lookalikes=("init process group: rank unknown",),
             anchor=Anchor.ANYWHERE,
             source="training scripts",
@@ -59,7 +61,9 @@ DIALECT = Dialect(
             event_name=Context.RANK_IDENTITY,
             regex=r"initializing process group: rank (?P<rank>\d+) of (?P<world_size>\d+)"
             rf"(?:, master (?P<master_addr>{_NAME}):(?P<master_port>\d+))?",
-            samples=("2025-11-30 01:02:03,123 INFO [rank 0] initializing process group: rank 0 of 8, master node00:25841",),
+            samples=(
+                "2025-11-30 01:02:03,123 INFO [rank 0] initializing process group: rank 0 of 8, master node00:25841",
+            ),
             lookalikes=("initializing process group: dp of 8",),
             anchor=Anchor.ANYWHERE,
             source="training scripts",
@@ -78,7 +82,9 @@ DIALECT = Dialect(
             event_name=Context.RANK_IDENTITY,
             regex=r"(?:env: )?rank=(?P<rank>\d+) local_rank=(?P<local_rank>\d+) world=(?P<world_size>\d+) "
             rf"host=(?P<host_name>{_NAME}) pid=(?P<process_pid>\d+)(?: gpu=(?P<printed_gpu>[0-9a-fA-F:.]+))?",
-            samples=("[default1]:2025-11-30 01:02:03,123 [INFO] env: rank=9 local_rank=1 world=64 host=node03 pid=68 gpu=0000:43:00",),
+            samples=(
+                "[default1]:2025-11-30 01:02:03,123 [INFO] env: rank=9 local_rank=1 world=64 host=node03 pid=68 gpu=0000:43:00",
+            ),
             lookalikes=("env: rank=9",),
             anchor=Anchor.ANYWHERE,
             source="training scripts",

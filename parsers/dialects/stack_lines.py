@@ -55,7 +55,9 @@ DIALECT = Dialect(
             id="c10d.failed_collective_stack",
             event_name=Context.THREAD_STACK,
             regex=r"Stack trace of the failed collective:",
-            samples=("[rank3]:[E1130 01:12:03.123456789 ProcessGroupNCCL.cpp:726] Stack trace of the failed collective: ",),
+            samples=(
+                "[rank3]:[E1130 01:12:03.123456789 ProcessGroupNCCL.cpp:726] Stack trace of the failed collective: ",
+            ),
             lookalikes=(
                 "[rank3]:[E1130 01:12:03.223556789 ProcessGroupNCCL.cpp:670] Stack trace of the failed collective not found, "
                 "potentially because FlightRecorder is disabled.",

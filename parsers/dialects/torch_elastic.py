@@ -1,4 +1,4 @@
-"""What the agents of torchrun print (formats.md B1-B2, B6): who failed, who was told to stop, when an attempt began.
+"""What the agents of torchrun print (formats.md B1-B2): who failed, who was told to stop, when an attempt began.
 
 An agent tells what it *saw*, at its own polling interval: its "first observed failure" is often a victim.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Phase, Role
+from correlator.core.vocabulary import Context, Phase
 from correlator.parsers.base import Dialect, Hit, LinePattern
 from correlator.parsers.dialects.scalars import int64, signal_name
 from correlator.parsers.dialects.support import with_attributes
@@ -38,13 +38,6 @@ def _membership(hit: Hit) -> Iterable[Event]:
 
 def _teardown(hit: Hit) -> Iterable[Event]:
     yield with_attributes(hit.make(), phase=Phase.TEARDOWN.value)
-
-
-def _keep_alive(hit: Hit) -> Iterable[Event]:
-    """The node key is `fqdn_pid_localid` of the agent that speaks (formats.md B6)."""
-    host, _, rest = hit.match["node_key"].rpartition("_")[0].rpartition("_")
-    event = hit.make(process_pid=int64(rest)) if rest.isdecimal() else hit.make()
-    yield with_attributes(event, agent_host=host or None)
 
 
 _WORKERS = (
@@ -92,9 +85,7 @@ _WORKERS = (
         id="elastic.worker_reaped",
         event_name=Context.WORKER_SIGNALLED,
         regex=r"Successfully reaped worker=\[(?P<process_pid>\d+)\] with signal=(?P<signal>[\w.]+)",
-        samples=(
-            f"{_I}torch/distributed/elastic/timer/api.py:236] Successfully reaped worker=[4243] with signal=9",
-        ),
+        samples=(f"{_I}torch/distributed/elastic/timer/api.py:236] Successfully reaped worker=[4243] with signal=9",),
         lookalikes=("Successfully reaped worker threads",),
         source="formats.md B2",
         build=_signalled,
@@ -103,7 +94,9 @@ _WORKERS = (
         id="elastic.timer_expired",
         event_name=Context.MESSAGE,
         regex=r"Reaping worker_(?:pid|id)=\[(?P<process_pid>\d+)\]\. Expired timers: (?P<timers>[^\n]+)",
-        samples=(f"{_I}torch/distributed/elastic/timer/api.py:227] Reaping worker_pid=[4243]. Expired timers: ['train.step']",),
+        samples=(
+            f"{_I}torch/distributed/elastic/timer/api.py:227] Reaping worker_pid=[4243]. Expired timers: ['train.step']",
+        ),
         lookalikes=("Reaping worker pool. Expired timers: none",),
         source="formats.md B2",
     ),
@@ -168,7 +161,8 @@ _LIFE = (
     LinePattern(
         id="elastic.restart",
         event_name=Context.ATTEMPT_STARTED,
-        regex=_ROLE + r"Worker group (?P<state>\w+)\. (?P<left>\d+)/(?P<allowed>\d+) attempts left; will restart worker group",
+        regex=_ROLE
+        + r"Worker group (?P<state>\w+)\. (?P<left>\d+)/(?P<allowed>\d+) attempts left; will restart worker group",
         samples=(f"{_I}{_AGENT}:941] [default] Worker group FAILED. 2/3 attempts left; will restart worker group",),
         lookalikes=("Worker group FAILED. No attempts left",),
         source="formats.md B2",
@@ -177,7 +171,8 @@ _LIFE = (
     LinePattern(
         id="elastic.membership_change",
         event_name=Context.ATTEMPT_STARTED,
-        regex=_ROLE + r"Detected (?P<new_nodes>\d+) new nodes from group_rank=(?P<node_rank>\d+); will restart worker group",
+        regex=_ROLE
+        + r"Detected (?P<new_nodes>\d+) new nodes from group_rank=(?P<node_rank>\d+); will restart worker group",
         samples=(f"{_I}{_AGENT}:955] [default] Detected 1 new nodes from group_rank=0; will restart worker group",),
         lookalikes=("Detected 1 new nodes",),
         source="formats.md B2",
@@ -186,7 +181,9 @@ _LIFE = (
     LinePattern(
         id="elastic.group_finished",
         event_name=Context.TRAINING_FINISHED,
-        regex=r"(?:Local worker group finished \(WorkerState\.SUCCEEDED\)|" + _ROLE + r"worker group successfully finished)",
+        regex=r"(?:Local worker group finished \(WorkerState\.SUCCEEDED\)|"
+        + _ROLE
+        + r"worker group successfully finished)",
         samples=(
             f"{_I}{_AGENT}:960] Local worker group finished (WorkerState.SUCCEEDED). Waiting 300 seconds for other agents to "
             "finish",
@@ -222,56 +219,9 @@ _LIFE = (
     ),
 )
 
-_RENDEZVOUS = (
-    LinePattern(
-        id="elastic.rendezvous_timeout",
-        event_name=FaultCode.RENDEZVOUS_TIMEOUT,
-        role=Role.INITIATING,
-        regex=r"torch\.distributed\.elastic\.rendezvous\.api\.RendezvousTimeoutError(?:: (?P<exception_message>[^\n]+))?",
-        samples=(
-            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
-            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError: timed out",
-        ),
-        lookalikes=("from torch.distributed.elastic.rendezvous.api import RendezvousTimeoutError",),
-        source="formats.md B6",
-    ),
-    LinePattern(
-        id="elastic.rendezvous_lost",
-        event_name=CollateralKind.STORE_LOST,
-        role=Role.COLLATERAL,
-        regex=r"torch\.distributed\.elastic\.rendezvous\.api\."
-        r"(?P<exception_type>RendezvousConnectionError|RendezvousClosedError|RendezvousStateError|RendezvousGracefulExitError"
-        r"|RendezvousError)(?:: (?P<exception_message>[^\n]+))?",
-        samples=(
-            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed. See "
-            "inner exception for details.",
-            "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
-        ),
-        lookalikes=("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",),
-        source="formats.md B6",
-    ),
-    LinePattern(
-        id="elastic.keep_alive_failed",
-        event_name=CollateralKind.STORE_LOST,
-        role=Role.COLLATERAL,
-        regex=r"The node '(?P<node_key>[^'\n]+)' has failed to (?P<what>send a keep-alive heartbeat to|shutdown) the rendezvous "
-        r"'[^'\n]*' due to an error of type (?P<exception_type>\w+)",
-        samples=(
-            f"{_W}torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1273] The node 'node03.cluster.local_12345_0' has "
-            "failed to send a keep-alive heartbeat to the rendezvous '77' due to an error of type RendezvousConnectionError.",
-            f"{_W}torch/distributed/elastic/rendezvous/dynamic_rendezvous.py:1341] The node 'node03_12345_0' has failed to "
-            "shutdown the rendezvous '77' due to an error of type RendezvousConnectionError.",
-        ),
-        lookalikes=("The node 'node03' has failed to start",),
-        priority=60,
-        source="formats.md B6",
-        build=_keep_alive,
-    ),
-)
-
 DIALECT = Dialect(
     name="torch_elastic",
     title="torchrun agents (torch.distributed.elastic)",
-    patterns=_WORKERS + _STOPPED + _LIFE + _RENDEZVOUS,
-    source="formats.md B1-B2, B6",
+    patterns=_WORKERS + _STOPPED + _LIFE,
+    source="formats.md B1-B2",
 )

@@ -117,7 +117,9 @@ DIALECT = Dialect(
             samples=(
                 f"{_I}torch/distributed/elastic/agent/server/api.py:525] [default] Rendezvous complete for workers. Result:",
             ),
-            lookalikes=(f"{_I}torch/distributed/elastic/agent/server/api.py:525] [default] Rendezvous'ing worker group",),
+            lookalikes=(
+                f"{_I}torch/distributed/elastic/agent/server/api.py:525] [default] Rendezvous'ing worker group",
+            ),
             record="rendezvous_result",
             source="formats.md B2",
             build=_rendezvous,

@@ -34,7 +34,7 @@ class _Report:
 
 
 def parse_error_file(data: bytes, context: FileContext) -> list[Event]:
-    """One event: the classified exception, or `error_file` with the reason where there is none to read. Never raises."""
+    """One event: the classified exception, or `error_file` with the reason why there is none. Never raises."""
     report, reason = _read(data)
     if report is None:
         event = _base(context, Classification(Context.ERROR_FILE, Role.CONTEXT, f"{DIALECT}.unreadable"), None, reason)

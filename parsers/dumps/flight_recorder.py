@@ -1,7 +1,8 @@
 """Dumps of the PyTorch NCCL flight recorder, pickle or JSON, as events (formats.md D).
 
-A dump has no lines: its events stand on line 1, and their byte offsets count them, so that their ids differ. The rank is only
-in the file's name. An empty, torn or foreign dump is an event too, with the reason: that a rank recorded nothing is evidence.
+A dump has no lines: its events stand on line 1, and their byte offsets count them, so that their ids differ. The rank
+is only in the file's name. An empty, torn or foreign dump is an event too, with the reason: that a rank recorded
+nothing is evidence.
 """
 
 from __future__ import annotations
@@ -129,7 +130,9 @@ def _status(status: Status, recording: Recording, context: FileContext) -> Event
     open_seq = completed + 1 if enqueued is not None and completed is not None and enqueued > completed else None
     group = next((group for group in recording.groups if group.name == status.group), None)
     event = replace(
-        _event(Context.WORK_STATUS, "status", f"group {status.group}: enqueued {enqueued}, completed {completed}", context),
+        _event(
+            Context.WORK_STATUS, "status", f"group {status.group}: enqueued {enqueued}, completed {completed}", context
+        ),
         process_group=status.group,
         collective_seq=max(open_seq, 1) if open_seq is not None else None,
     )

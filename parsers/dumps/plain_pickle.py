@@ -1,8 +1,8 @@
 """A pickle reader that can build nothing but plain values: dict, list, tuple, str, bytes, int, float, bool, None.
 
-The standard unpickler, even with `find_class` closed, follows memo indices that a hostile file states, and the hash of a
-deeply nested key overflows the C stack. This one interprets the few opcodes that torch's pickler writes (formats.md D) and the
-equal ones of other protocols, bounds every step, and keeps what was built when the file ends early.
+The standard unpickler, even with `find_class` closed, follows memo indices that a hostile file states, and the hash of
+a deeply nested key overflows the C stack. This one interprets the few opcodes that torch's pickler writes (formats.md
+D) and the equal ones of other protocols, bounds every step, and keeps what was built when the file ends early.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def load(data: bytes) -> Loaded:
 
 
 def _run(machine: _Machine) -> bool:
-    """Interpret up to STOP (True) or the operation limit (False). Memo and text opcodes, the bulk, are done in place."""
+    """Interpret up to STOP (True) or the operation limit (False). The bulk of the opcodes is done in place."""
     length, memo, stack = len(machine.data), machine.memo, machine.stack
     data = machine.data + bytes(8)  # an operand may be read past the end; the next round then finds the end
     position = 0

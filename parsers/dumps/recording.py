@@ -131,7 +131,7 @@ def operation_name(profiled: str) -> str:
 
 
 def _groups(config: Any, entries: Iterable[Entry]) -> Iterable[Group]:
-    """pg_config is keyed by name or by id. The default group of a Gloo run may have no name: it is the one of pg_id 0."""
+    """pg_config is keyed by name or by id. The default group of a Gloo run may have no name: it is that of pg_id 0."""
     if not isinstance(config, dict):
         return
     for key, item in config.items():

@@ -18,7 +18,7 @@ _TELLING = frozenset({WaitsOn.COLLECTIVE, WaitsOn.FILE_LOCK, WaitsOn.COMPILE, Wa
 
 
 def parse_stack_dump(data: bytes, context: FileContext) -> list[Event]:
-    """A `thread_stack` for the main thread of each process, and for other threads that do something telling. Never raises."""
+    """A `thread_stack` for the main thread of each process, and for others that do something telling. Never raises."""
     text = data[:MAX_BYTES].decode("utf-8", errors="replace")
     threads = [thread for thread in parse_threads(text) if thread.frames]
     return [

@@ -272,6 +272,7 @@ def test_explain_says_what_to_do(invoke: Invoke) -> None:
     code, out, _ = invoke("explain", "gpu_off_bus")
     assert code == 0
     assert all(label in out for label in ("gpu_off_bus", "meaning", "do first", "then verify", "Recognised by"))
+    assert "{node}" not in out
     assert "did you mean gpu_off_bus?" in invoke("explain", "gpu_of_bus")[2]
 
 

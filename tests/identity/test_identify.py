@@ -214,19 +214,22 @@ def test_two_nodes_for_one_rank_are_left_open() -> None:
 
 
 def test_attempts_are_cut_at_restart_counts() -> None:
-    """A merged node log: lines after `restart_count=1` are attempt 1; pids of both attempts stay apart."""
+    """A merged node log: the agent announces a restart, stops the old workers, and gathers: attempt 1 begins there."""
     file = log("node01.log", FileKind.NODE_LOG, node="node01")
     events = [
         rendezvous(1, 0, nodes=1),
         event("rank_identity", 2, rank=1, local_rank=1, process_pid=100, host_name="node01"),
         event("cuda_oom", 3, rank=1),
         event("attempt_started", 4, process_pid=9),
-        rendezvous(5, 0, nodes=1, attempt=1),
-        event("rank_identity", 6, rank=1, local_rank=1, process_pid=200, host_name="node01"),
-        event("native_segfault", 7, process_pid=200, local_rank=1),
+        event("worker_signalled", 5, process_pid=100),
+        event("rendezvous_started", 6, process_pid=9),
+        rendezvous(7, 0, nodes=1, attempt=1),
+        event("rank_identity", 8, rank=1, local_rank=1, process_pid=200, host_name="node01"),
+        event("native_segfault", 9, process_pid=200, local_rank=1),
     ]
     result = run([(file, events)])
-    assert result.events["attempt"].to_list() == [0, 0, 0, 1, 1, 1, 1]
+    assert result.events["attempt"].to_list() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    assert cell(result, "node01.log", 5, "rank") == 1
     assert result.topology.attempts == 2
     assert result.topology.place(1).pid == 200
 

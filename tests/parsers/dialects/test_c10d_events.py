@@ -52,7 +52,9 @@ def test_a_timeout_carries_its_work_and_is_collateral(events: Reading) -> None:
 
 def test_the_fields_of_a_work_may_come_in_any_order_and_version(events: Reading) -> None:
     old = "WorkNCCL(OpType=ALLREDUCE, TensorShape=[1024, 8], Extra=1, SeqNum=7, Timeout(ms)=1800000)"
-    event = only(events(f"[E ProcessGroupNCCL.cpp:828] [Rank 3] Watchdog caught collective operation timeout: {old} ran for 9\n"))
+    event = only(
+        events(f"[E ProcessGroupNCCL.cpp:828] [Rank 3] Watchdog caught collective operation timeout: {old} ran for 9\n")
+    )
     assert (event.collective_seq, event.collective_op, event.rank) == (7, "ALLREDUCE", None)
     assert event.attribute("numel_out") == "8192"
     assert event.attribute("ran_ms") is None
@@ -66,7 +68,9 @@ def test_a_torn_timeout_is_still_a_timeout(events: Reading) -> None:
 def test_repetitions_of_a_timeout_are_no_second_timeout(events: Reading) -> None:
     repeated = f"Process group watchdog thread terminated with exception: [Rank 1] {TIMEOUT}"
     frames = "Exception raised from checkTimeout at /pytorch/x.cpp:635 (most recent call first):\nframe #0: c10::Error::Error() + 0x96\n"
-    found = events(f"{HEAD}[Rank 1] {TIMEOUT}\n{HEAD}{GROUP}{repeated}\n{frames}\n  what():  {GROUP}{repeated}\n{frames}")
+    found = events(
+        f"{HEAD}[Rank 1] {TIMEOUT}\n{HEAD}{GROUP}{repeated}\n{frames}\n  what():  {GROUP}{repeated}\n{frames}"
+    )
     names = [event.event_name for event in found]
     assert names.count(CollateralKind.COLLECTIVE_TIMEOUT) == 1
     assert set(names[1:]) == {CollateralKind.SECONDARY_ABORT}
@@ -74,7 +78,9 @@ def test_repetitions_of_a_timeout_are_no_second_timeout(events: Reading) -> None
 
 
 def test_a_watchdog_that_dies_of_a_cuda_error_is_left_to_the_catalogue(events: Reading) -> None:
-    assert not events(f"{HEAD}{GROUP}Process group watchdog thread terminated with exception: CUDA error: unknown error\n")
+    assert not events(
+        f"{HEAD}{GROUP}Process group watchdog thread terminated with exception: CUDA error: unknown error\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +147,9 @@ def test_an_asynchronous_remote_error_names_its_peer(events: Reading) -> None:
 
 
 def test_the_heartbeat_monitor_says_how_long(events: Reading) -> None:
-    event = only(events(f"{HEAD}{GROUP}ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in\n"))
+    event = only(
+        events(f"{HEAD}{GROUP}ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in\n")
+    )
     assert (event.event_name, event.attribute("stuck_s")) == (CollateralKind.HEARTBEAT_EXIT, "480")
 
 
@@ -149,7 +157,11 @@ def test_a_store_failure_keeps_both_ends(events: Reading) -> None:
     text = "[rank6]:[W1130 01:02:05.5 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=76, addr=[node04]:60950, remote=[node01]:29500): Broken pipe"
     event = only(events(text.replace("05.5", "05.529361055") + "\n"))
     assert (event.event_name, event.rank) == (CollateralKind.STORE_LOST, 6)
-    assert (event.attribute("own_host"), event.attribute("remote"), event.attribute("remote_port")) == ("node04", "node01", "29500")
+    assert (event.attribute("own_host"), event.attribute("remote"), event.attribute("remote_port")) == (
+        "node04",
+        "node01",
+        "29500",
+    )
 
 
 REPORT = (
@@ -181,7 +193,10 @@ def test_a_desync_report_without_absentees_names_those_that_hang_lowest(events: 
     [
         ("[Rank 0]: Rank 5 failed to pass monitoredBarrier in 300000 ms", [5]),
         ("[Rank 0]: Ranks 5, 6 failed to pass monitoredBarrier in 300000 ms", [5, 6]),
-        ("- To our best knowledge, ranks [5, 6] are the lagging ranks that caused this timeout. They never joined", [5, 6]),
+        (
+            "- To our best knowledge, ranks [5, 6] are the lagging ranks that caused this timeout. They never joined",
+            [5, 6],
+        ),
         (f"{GROUP} remote error detected from rank: 5", [5]),
     ],
 )
@@ -204,7 +219,11 @@ def test_a_fingerprint_mismatch_is_a_fault_with_both_sides(events: Reading) -> N
 
 def test_gloo_gives_up_only_on_its_last_try(events: Reading) -> None:
     place = "rank=3, size=4, local=[10.0.0.3]:1210, remote=[10.0.0.5]:1961$3, error=SO_ERROR: Connection refused"
-    line = "[/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, willRetry={}, retry=1, retryLimit=3, " + place + "\n"
+    line = (
+        "[/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, willRetry={}, retry=1, retryLimit=3, "
+        + place
+        + "\n"
+    )
     retry, failed = events(line.format(1) + line.format(0))
     assert (retry.event_name, failed.event_name) == (Context.MESSAGE, CollateralKind.REMOTE_PEER_LOST)
     assert (failed.attribute("peer"), failed.group_rank) == ("10.0.0.5", 3)
@@ -229,4 +248,7 @@ def test_a_timer_dump_shows_the_main_thread(events: Reading) -> None:
         '  File "/workspace/train.py", line 228 in <module>\n'
     )
     event = only(events(text))
-    assert (event.attribute("waits_on"), event.attribute("user_frame")) == ("dataloader", "/workspace/data.py:81 next_batch")
+    assert (event.attribute("waits_on"), event.attribute("user_frame")) == (
+        "dataloader",
+        "/workspace/data.py:81 next_batch",
+    )

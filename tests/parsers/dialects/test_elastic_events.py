@@ -8,8 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role, TimeSource
-from correlator.parsers.dialects import nccl, rank_identity, torch_elastic, torch_elastic_records
+from correlator.core.vocabulary import CollateralKind, Context, FileKind, Role, TimeSource
+from correlator.parsers.dialects import (
+    nccl,
+    rank_identity,
+    torch_elastic,
+    torch_elastic_records,
+    torch_elastic_rendezvous,
+)
 from correlator.parsers.table import PatternTable, build_table
 
 AGENT = "I1130 01:02:03.123000 12345 torch/distributed/elastic/agent/server/api.py:525] "
@@ -20,7 +26,7 @@ Reading = Callable[[str], list[Event]]
 @pytest.fixture(scope="module")
 def table() -> PatternTable:
     """Only the dialects under test."""
-    modules = (torch_elastic, torch_elastic_records, nccl, rank_identity)
+    modules = (torch_elastic, torch_elastic_rendezvous, torch_elastic_records, nccl, rank_identity)
     return build_table([module.DIALECT for module in modules], ())
 
 
@@ -35,7 +41,7 @@ def only(found: list[Event]) -> Event:
     return found[0]
 
 
-CHILD_FAILED = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+CHILD_FAILED = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 ============================================================
 train.py FAILED
 ------------------------------------------------------------
@@ -61,7 +67,7 @@ Root Cause (first observed failure):
     File "/workspace/train.py", line 41, in step
       x[key]
   KeyError: 'mixed'
-  
+
 ============================================================
 """
 
@@ -116,9 +122,17 @@ RENDEZVOUS = [
 
 @pytest.mark.parametrize("repeated_prefix", [True, False])
 def test_a_rendezvous_maps_local_to_global_ranks(events: Reading, repeated_prefix: bool) -> None:
-    text = "\n".join((AGENT if repeated_prefix or index == 0 else "") + line for index, line in enumerate(RENDEZVOUS)) + "\n"
+    text = (
+        "\n".join((AGENT if repeated_prefix or index == 0 else "") + line for index, line in enumerate(RENDEZVOUS))
+        + "\n"
+    )
     event = only(events(text))
-    assert (event.event_name, event.node_rank, event.attempt, event.world_size) == (Context.RENDEZVOUS_COMPLETE, 1, 1, 4)
+    assert (event.event_name, event.node_rank, event.attempt, event.world_size) == (
+        Context.RENDEZVOUS_COMPLETE,
+        1,
+        1,
+        4,
+    )
     assert json.loads(event.attribute("global_ranks") or "") == [2, 3]
     assert json.loads(event.attribute("local_ranks") or "") == [0, 1]
     assert (event.attribute("master_addr"), event.attribute("group_world_size")) == ("node01", "2")
@@ -129,9 +143,19 @@ def test_a_rendezvous_maps_local_to_global_ranks(events: Reading, repeated_prefi
     [
         (f"{API}Sending process 4243 closing signal SIGTERM", Context.WORKER_SIGNALLED, 4243, "SIGTERM"),
         (f"{API}Closing process 4243 via signal SIGTERM", Context.WORKER_SIGNALLED, 4243, "SIGTERM"),
-        (f"{API}Unable to shutdown process 4243 via 15, forcefully exiting via 9", Context.WORKER_SIGNALLED, 4243, "SIGKILL"),
+        (
+            f"{API}Unable to shutdown process 4243 via 15, forcefully exiting via 9",
+            Context.WORKER_SIGNALLED,
+            4243,
+            "SIGKILL",
+        ),
         (f"{AGENT}Received 15 death signal, shutting down workers", Context.AGENT_SIGNALLED, 12345, "SIGTERM"),
-        (f"{AGENT}Received Signals.SIGINT death signal, shutting down workers", Context.AGENT_SIGNALLED, 12345, "SIGINT"),
+        (
+            f"{AGENT}Received Signals.SIGINT death signal, shutting down workers",
+            Context.AGENT_SIGNALLED,
+            12345,
+            "SIGINT",
+        ),
         (
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 777 got signal: 1",
             Context.AGENT_SIGNALLED,
@@ -147,7 +171,12 @@ def test_signals_have_one_spelling(events: Reading, text: str, name: Context, pi
 
 def test_a_failed_worker(events: Reading) -> None:
     event = only(events(f"{API}failed (exitcode: -11) local_rank: 3 (pid: 4243) of binary: /opt/venv/bin/python\n"))
-    assert (event.event_name, event.exit_code, event.local_rank, event.process_pid) == (Context.WORKER_FAILED, -11, 3, 4243)
+    assert (event.event_name, event.exit_code, event.local_rank, event.process_pid) == (
+        Context.WORKER_FAILED,
+        -11,
+        3,
+        4243,
+    )
 
 
 def test_the_restart_message_is_printed_before_the_count_goes_down(events: Reading) -> None:
@@ -156,11 +185,9 @@ def test_the_restart_message_is_printed_before_the_count_goes_down(events: Readi
     assert (first.event_name, first.attempt, second.attempt) == (Context.ATTEMPT_STARTED, 1, 2)
 
 
-def test_rendezvous_errors(events: Reading) -> None:
-    module = "torch.distributed.elastic.rendezvous.api."
-    timeout = only(events(f"{module}RendezvousTimeoutError\n"))
-    lost = only(events(f"{module}RendezvousConnectionError: The connection to the C10d store has failed.\n"))
-    assert (timeout.event_name, timeout.role) == (FaultCode.RENDEZVOUS_TIMEOUT, Role.INITIATING)
+def test_a_lost_rendezvous_is_collateral(events: Reading) -> None:
+    text = "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed.\n"
+    lost = only(events(text))
     assert (lost.event_name, lost.role) == (CollateralKind.STORE_LOST, Role.COLLATERAL)
 
 
@@ -172,8 +199,17 @@ def test_a_lost_keep_alive_knows_its_agent(events: Reading) -> None:
 
 def test_event_json_places_and_fails_a_worker(events: Reading) -> None:
     inner = json.dumps({"group_world_size": 2, "local_rank": [3]})
-    facts = {"global_rank": 11, "group_rank": 1, "worker_id": "4246", "hostname": "node03", "agent_restarts": 2, "metadata": inner}
-    line = json.dumps({"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, "metadata": facts})
+    facts = {
+        "global_rank": 11,
+        "group_rank": 1,
+        "worker_id": "4246",
+        "hostname": "node03",
+        "agent_restarts": 2,
+        "metadata": inner,
+    }
+    line = json.dumps(
+        {"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, "metadata": facts}
+    )
     identity, failed = events(f"{AGENT}{line}\n")
     for event in (identity, failed):
         assert (event.rank, event.local_rank, event.node_rank, event.process_pid) == (11, 3, 1, 4246)
@@ -187,7 +223,12 @@ def test_a_communicator_line_maps_process_to_rank_and_gpu(events: Reading) -> No
     event = only(events(text))
     assert (event.event_name, event.group_rank, event.rank) == (Context.NCCL_COMM_INIT, 10, None)
     assert (event.host_name, event.process_pid, event.gpu) == ("node03", 4245, "0000:4b:00")
-    assert [event.attribute(name) for name in ("comm_id", "nranks", "phase", "cuda_dev")] == ["0x9f8e", "16", "complete", "2"]
+    assert [event.attribute(name) for name in ("comm_id", "nranks", "phase", "cuda_dev")] == [
+        "0x9f8e",
+        "16",
+        "complete",
+        "2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +236,9 @@ def test_a_communicator_line_maps_process_to_rank_and_gpu(events: Reading) -> No
     [("Init START", "start"), ("Abort START", "abort"), ("Abort COMPLETE", "abort"), ("Destroy COMPLETE", "destroy")],
 )
 def test_phases_of_a_communicator(events: Reading, words: str, phase: str) -> None:
-    event = only(events(f"node03:4245:4311 [2] NCCL INFO comm 0x55d0 rank 10 nRanks 16 cudaDev 2 busId 4b000 - {words}\n"))
+    event = only(
+        events(f"node03:4245:4311 [2] NCCL INFO comm 0x55d0 rank 10 nRanks 16 cudaDev 2 busId 4b000 - {words}\n")
+    )
     assert event.attribute("phase") == phase
 
 
@@ -222,7 +265,10 @@ def test_ras_names_a_process_that_is_not_the_writer(events: Reading) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("2025-11-30 01:02:03,123 [INFO] trainer: [rank 3] init process group: rank 3/64 local_rank 3 host node03", (3, 3, 64, "node03")),
+        (
+            "2025-11-30 01:02:03,123 [INFO] trainer: [rank 3] init process group: rank 3/64 local_rank 3 host node03",
+            (3, 3, 64, "node03"),
+        ),
         ("[INFO] env: rank=9 local_rank=1 world=64 host=node03 pid=68 gpu=0000:43:00", (9, 1, 64, "node03")),
         ("initializing process group: rank 0 of 8, master node00:25841", (0, None, 8, None)),
         ("RANK=3 LOCAL_RANK=1 WORLD_SIZE=64 MASTER_ADDR=node00", (3, 1, 64, None)),
