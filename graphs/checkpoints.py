@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from correlator.core.model import Checkpoint
 from correlator.core.vocabulary import Context
-from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
 from correlator.graphs.recovery import Advance
 
@@ -15,7 +14,7 @@ _STARTED = (Context.CHECKPOINT_SAVE_STARTED,)
 _SAVED = (Context.CHECKPOINT_SAVED,)
 
 
-def checkpoint_of(facts: Sequence[Fact], advance: Advance, roots: Sequence[Episode]) -> Checkpoint:
+def checkpoint_of(facts: Sequence[Fact], advance: Advance) -> Checkpoint:
     """The verdict on checkpoints over all attempts (a checkpoint of an earlier attempt is as good)."""
     saves = [f for f in facts if f.name in (*_STARTED, *_SAVED)]
     last_step = advance.last_step

@@ -55,6 +55,7 @@ class Episode:
 
     @property
     def head(self) -> Fact:
+        """The first line that tells of it."""
         return self.facts[0]
 
     @property
@@ -65,10 +66,12 @@ class Episode:
 
     @property
     def step(self) -> int | None:
+        """The step that its lines name, or None."""
         return next((fact.step for fact in self.facts if fact.step is not None), None)
 
     @property
     def from_kernel(self) -> bool:
+        """Told by a kernel log, not by a process of the job."""
         return self.head.file_kind is FileKind.KERNEL_LOG
 
     @property
@@ -241,8 +244,10 @@ def process_ends(facts: Sequence[Fact]) -> list[ProcessEnd]:
 
 
 def place_memory_kills(episodes: Sequence[Episode]) -> list[Episode]:
-    """A scheduler's "some task was OOM killed" has no place of its own: it belongs to the rank that the kernel line or a
-    SIGKILL names, and stands alone only where neither is there."""
+    """Give a scheduler's "some task was OOM killed" a place.
+
+    It belongs to the rank that the kernel's line or a SIGKILL names, and stands alone only where neither is there.
+    """
     placeless = [e for e in episodes if e.code == FaultCode.HOST_OOM_KILL and e.rank is None and e.node is None]
     if not placeless:
         return list(episodes)

@@ -53,6 +53,7 @@ class WaitHub:
 
     @property
     def name(self) -> str:
+        """`mesh_dp #4711`, for people."""
         label = self.description or self.group
         return f"{label} #{self.seq}" if self.seq is not None else label
 
@@ -80,7 +81,7 @@ def wait_hubs(run: RunFacts, facts: Sequence[Fact], attempt: int) -> list[WaitHu
         waits.setdefault((group, entry.seq), {}).setdefault(rank, entry)
     waits = _join_unnamed(waits)
     heard = _ranks_heard(run.topology, facts, entries)
-    hubs = [_hub(run, facts, entries, status, heard, attempt, key, waiting) for key, waiting in waits.items()]
+    hubs = [_hub(run, entries, status, heard, attempt, key, waiting) for key, waiting in waits.items()]
     return sorted(hubs, key=lambda hub: (len(hub.members) or 1 << 30, hub.group, hub.seq or 0))
 
 
@@ -151,7 +152,6 @@ def _ranks_heard(topology: Topology, facts: Sequence[Fact], entries: Sequence[Fa
 
 def _hub(
     run: RunFacts,
-    facts: Sequence[Fact],
     entries: Sequence[Fact],
     status: dict[tuple[str, int], _Progress],
     heard: frozenset[int],

@@ -81,12 +81,10 @@ def lost_nodes(facts: Sequence[Fact], topology: Topology) -> list[Episode]:
     """Nodes that a scheduler or controller reports as gone."""
     named: dict[str, list[Fact]] = {}
     for fact in facts:
-        if fact.name == Context.POD_STATUS and fact.attribute("status") in LOST_POD_STATES:
-            node = fact.attribute("node") or fact.node
-        elif fact.name == Context.NODE_FAILURE_REPORTED:
-            node = fact.attribute("node") or fact.node
-        else:
+        lost_pod = fact.name == Context.POD_STATUS and fact.attribute("status") in LOST_POD_STATES
+        if not lost_pod and fact.name != Context.NODE_FAILURE_REPORTED:
             continue
+        node = fact.attribute("node") or fact.node
         if node and (node in topology.nodes or not topology.nodes):
             named.setdefault(node, []).append(fact)
     text = "its files end without a word, and the controller reports it lost"
@@ -145,7 +143,8 @@ def silent_ranks(
         own = [f for f in facts if f.rank == rank and f.attempt == attempt and f.name in _LAST_WORDS]
         place = topology.place(rank)
         waits = [hub.waiters[r] for r in sorted(hub.waiters)][:2]
-        text = f"it never entered {hub.name}, in which {len(hub.waiters)} ranks waited"
+        number = len(hub.waiters)
+        text = f"it never entered {hub.name}, in which {number} rank{'s' if number != 1 else ''} waited"
         episodes.append(
             Episode(
                 id="",

@@ -54,10 +54,7 @@ def _silent_nodes(topology: Topology) -> list[str]:
     asked: list[str] = []
     silent = [place for place in topology.ranks if not place.has_log]
     known = {place.rank for place in topology.ranks}
-    if topology.world_size:
-        unplaced = [rank for rank in range(topology.world_size) if rank not in known]
-    else:
-        unplaced = []
+    unplaced = [rank for rank in range(topology.world_size or 0) if rank not in known]
     gone = [node for node in topology.nodes if node not in topology.nodes_with_logs]
     for node in gone:
         ranks = [place.rank for place in silent if place.node == node]

@@ -53,7 +53,9 @@ def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int) -> Advance
     for path, line, rank, step in places.iter_rows():
         by_file.setdefault(path, []).append((line, rank, step))
     by_domain: dict[str, list[tuple[int, int]]] = {}
-    printed = steps.drop_nulls(["printed", "clock_domain"]).group_by("clock_domain", "step").agg(pl.col("printed").min())
+    printed = (
+        steps.drop_nulls(["printed", "clock_domain"]).group_by("clock_domain", "step").agg(pl.col("printed").min())
+    )
     for domain, step, ns in printed.sort("printed", "step").select("clock_domain", "step", "printed").iter_rows():
         by_domain.setdefault(domain, []).append((int(ns), int(step)))
     timed = steps.drop_nulls("ns").group_by("step").agg(pl.col("ns").min()).sort("ns", "step")

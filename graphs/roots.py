@@ -50,9 +50,10 @@ def find_roots(attempt: AttemptGraph) -> Roots:
             ruled.append(Ruled(episode, "only mentioned, or an exit code without a word"))
         else:
             candidates.append(episode)
-    for thin in (_waited_after, _weaker, _external_after, _later):
-        kept = thin(scene, candidates, ruled)
-        candidates = kept or candidates
+    candidates = _waited_after(scene, candidates, ruled) or candidates
+    candidates = _weaker(candidates, ruled)
+    candidates = _external_after(scene, candidates, ruled)
+    candidates = _later(scene, candidates, ruled)
     if not candidates:
         candidates = _last_resort(scene, graph, ruled)
     chosen = _one_for_each_place(candidates)
@@ -87,7 +88,7 @@ def _waited_after(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled
     return kept
 
 
-def _weaker(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
+def _weaker(candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
     """Raised errors and kernel faults go before warnings, silent ranks and bare ends."""
     top = max((_strength(e) for e in candidates), default=0)
     kept = []
@@ -126,7 +127,7 @@ def _later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> l
     kept = []
     for episode in candidates:
         earlier = next(
-            (e for e in candidates if scene.order(e, episode) is Order.BEFORE and not _one_wave(scene, e, episode)),
+            (e for e in candidates if scene.order(e, episode) is Order.BEFORE and not _one_wave(e, episode)),
             None,
         )
         if earlier is None:
@@ -136,7 +137,7 @@ def _later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> l
     return kept
 
 
-def _one_wave(scene: Scene, a: Episode, b: Episode) -> bool:
+def _one_wave(a: Episode, b: Episode) -> bool:
     if a.code != b.code or a.node is None or a.node != b.node:
         return False
     if a.onset_ns is None or b.onset_ns is None:

@@ -43,8 +43,8 @@ def judge(run: RunFacts) -> Findings:
     judged = [(graph, find_roots(graph)) for graph in (build_attempt(run, facts, number) for number in attempts[-8:])]
     graph, roots = _telling(judged)
     collateral = collateral_of(graph, roots.chosen) if roots.chosen else _victims(graph)
-    checkpoint = checkpoint_of(facts, _furthest(judged), roots.chosen)
-    if not _failed(graph, roots, run):
+    checkpoint = checkpoint_of(facts, _furthest(judged))
+    if not _failed(graph, roots):
         verdict = Verdict(VerdictStatus.NO_FAILURE, 0.9, _healthy(graph))
         return Findings(verdict, (), (), checkpoint, (), graph, ())
     missing = missing_evidence(graph, roots.chosen, run.reports)
@@ -81,21 +81,21 @@ def _furthest(judged: Sequence[tuple[AttemptGraph, Roots]]) -> Advance:
     return max((graph.advance for graph, _ in judged), key=lambda advance: advance.last_step or -1)
 
 
-def _failed(graph: AttemptGraph, roots: Roots, run: RunFacts) -> bool:
+def _failed(graph: AttemptGraph, roots: Roots) -> bool:
     """A run failed where somebody ended badly or was stopped, not where errors were printed and survived."""
     if roots.chosen and any(root.code != FaultCode.SILENT_EXIT or root.facts for root in roots.chosen):
-        finished = _finished(graph, run)
+        finished = _finished(graph)
         return not (finished and all(root.specificity < 1.0 and not root.inferred for root in roots.chosen))
     ended = any(e.role is Role.COLLATERAL and e.specificity >= 0.5 for e in graph.scene.episodes)
     ended = ended or bool(graph.scene.ends) or bool(graph.scene.hubs) or _bad_exit(graph.scene.facts)
-    return ended and not _finished(graph, run)
+    return ended and not _finished(graph)
 
 
 def _bad_exit(facts: Sequence[Fact]) -> bool:
     return any(f.name == Context.TASK_EXIT and (f.exit_code or 0) != 0 for f in facts)
 
 
-def _finished(graph: AttemptGraph, run: RunFacts) -> bool:
+def _finished(graph: AttemptGraph) -> bool:
     return bool(graph.advance.finished)
 
 
@@ -169,7 +169,7 @@ _PHASES: dict[str, Phase] = {
 
 def _phase(graph: AttemptGraph, root: Episode) -> tuple[Phase | None, int | None]:
     """Phase and step at the onset: the last sign of either, by aligned time, of any rank."""
-    if root.code in (FaultCode.CHECKPOINT_SAVE_FAILURE,):
+    if root.code == FaultCode.CHECKPOINT_SAVE_FAILURE:
         phase: Phase | None = Phase.CHECKPOINT_SAVE
     elif root.code == FaultCode.CHECKPOINT_LOAD_FAILURE:
         phase = Phase.CHECKPOINT_LOAD

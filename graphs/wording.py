@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from correlator.core.model import Collateral
-from correlator.core.ranges import fold_numbers
+from correlator.core.ranges import fold_hosts, fold_numbers
 from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, FaultCode
 from correlator.graphs.episodes import Episode, iso
+
+MANY = 3
+"""More places than this are folded to ranges."""
 
 PLAIN: dict[FaultCode, str] = {
     FaultCode.CUDA_OOM: "ran out of GPU memory",
@@ -73,21 +76,34 @@ def who(roots: Sequence[Episode]) -> str:
     ranks = [root.rank for root in roots if root.rank is not None]
     nodes = list(dict.fromkeys(root.node for root in roots if root.node))
     if not ranks:
-        return " and ".join(nodes) or "the job"
+        return (fold_hosts(nodes) if len(nodes) > MANY else " and ".join(nodes)) or "the job"
     if len(ranks) == 1 or len(nodes) <= 1:
         name = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {fold_numbers(ranks)}"
         return name + (f" on {nodes[0]}" if nodes else "")
+    if len(roots) > MANY:
+        return f"ranks {fold_numbers(ranks)} on {fold_hosts(nodes)}"
     return " and ".join(root.where for root in roots)
 
 
 def identified(roots: Sequence[Episode], collateral: Sequence[Collateral]) -> str:
     """The verdict on one initiator, or on several that are one fault."""
     root = roots[0]
-    when = iso(root.onset_ns)
+    when = clock_time(root.onset_ns)
     step = f" in step {root.step}" if root.step is not None else ""
     subject = who(roots)
-    first = f"{subject[0].upper()}{subject[1:]} {said(root.code)}{step}" + (f" at {when}" if when else "") + "."
+    first = f"{_sentence(subject)} {said(root.code)}{step}" + (f" at {when}" if when else "") + "."
     return f"{first} {_rest(collateral)}".rstrip()
+
+
+def _sentence(subject: str) -> str:
+    """The subject at the head of a sentence; host names keep their spelling."""
+    return subject[0].upper() + subject[1:] if subject.startswith(("rank", "the ")) else subject
+
+
+def clock_time(ns: int | None) -> str | None:
+    """`2025-11-30 01:02:03` for a sentence, or None."""
+    stamp = iso(ns)
+    return None if stamp is None else stamp[:19].replace("T", " ")
 
 
 def tied(roots: Sequence[Episode], collateral: Sequence[Collateral]) -> str:
@@ -108,5 +124,10 @@ def _rest(collateral: Sequence[Collateral]) -> str:
     counts = Counter(entry.kind for entry in collateral if entry.rank is not None)
     if not counts:
         return ""
-    parts = [f"{number} {_KIND_PLAIN.get(kind, kind.replace('_', ' '))}" for kind, number in counts.most_common(3)]
+    parts = [f"{number} {_kind_said(kind, number)}" for kind, number in counts.most_common(3)]
     return "Of the other ranks " + ", ".join(parts) + "."
+
+
+def _kind_said(kind: str, number: int) -> str:
+    words = _KIND_PLAIN.get(kind, kind.replace("_", " "))
+    return words.replace("were ", "was ", 1).replace("their ", "its ") if number == 1 else words

@@ -41,7 +41,7 @@ def align(events: pl.DataFrame, topology: Topology) -> Aligned:
     table = readings(timed)
     ends = dict(timed.group_by("domain").agg(pl.col("ns").max()).iter_rows())
     names = sorted({*ends, *topology.nodes}, key=natural)
-    main = _estimates(table, ends, names, lone=len(ends) <= 1)
+    main = _estimates(table, ends, names, _only([domain for domain in ends if domain in topology.nodes] or list(ends)))
     estimates = sorted((*main, *_tied(main, zoned.ties)), key=lambda estimate: natural(estimate.node))
     model = ClockModel(estimates=tuple(estimates))
     return Aligned(events=_filled(zoned.events, estimates), clocks=model)
@@ -60,16 +60,22 @@ def _on_main_clock(timed: pl.DataFrame, ties: Sequence[Tie]) -> pl.DataFrame:
 
 
 def _estimates(table: pl.DataFrame, ends: dict[str, int], names: Sequence[str], *, lone: bool) -> list[ClockEstimate]:
-    """Estimates of the largest connected component; all other domains are not comparable with it."""
+    """Estimates of the largest connected component; all other domains are not comparable with it.
+
+    Where nothing connects, the `only` node of the run is its own reference, exactly.
+    """
     known: dict[str, ClockEstimate] = {}
     component = _largest_component(table)
     if component:
         members = table.filter(pl.col("domain").is_in(pl.Series(component).implode()))
         known = _fitted(members, sorted(component, key=natural), ends)
-    elif lone and ends:
-        node = next(iter(ends))
-        known[node] = ClockEstimate(node, 0.0, (0.0, 0.0), None, None, 0, ClockStatus.ALIGNED)
+    elif only is not None:
+        known[only] = ClockEstimate(only, 0.0, (0.0, 0.0), None, None, 0, ClockStatus.ALIGNED)
     return [known.get(name, ClockEstimate(name, None, None, None, None, 0, ClockStatus.NONE)) for name in names]
+
+
+def _only(domains: Sequence[str]) -> str | None:
+    return domains[0] if len(domains) == 1 else None
 
 
 def _largest_component(table: pl.DataFrame) -> list[str]:
@@ -164,11 +170,16 @@ def _tied(estimates: Sequence[ClockEstimate], ties: Sequence[Tie]) -> list[Clock
         if tie.shift_ms is None or main is None or main.offset_ms is None or main.interval_ms is None:
             continue
         low, high = main.interval_ms
-        zone = zone_name(float(tie.shift_ms))
         shift = tie.shift_ms
         found.append(
             ClockEstimate(
-                tie.domain, main.offset_ms + shift, (low + shift, high + shift), None, zone, main.evidence, main.status
+                tie.domain,
+                main.offset_ms + shift,
+                (low + shift, high + shift),
+                None,
+                tie.zone,
+                main.evidence,
+                main.status,
             )
         )
     return found

@@ -13,6 +13,7 @@ from enum import StrEnum
 import polars as pl
 
 from correlator.core.vocabulary import CollateralKind, Context, TimeSource
+from correlator.identity.frame import attribute
 
 _NS_PER_MS = 1_000_000
 _FIRST_BARRIER = "c10d.unknown_device_barrier"
@@ -65,11 +66,6 @@ def timed_events(events: pl.DataFrame, store_node: str | None = None) -> pl.Data
     )
 
 
-def _fact(name: str) -> pl.Expr:
-    chosen = pl.element().filter(pl.element().struct.field("key") == name).struct.field("value")
-    return pl.col("attributes").list.eval(chosen).list.first()
-
-
 def _named(frame: pl.DataFrame, *events: str) -> pl.DataFrame:
     wanted = pl.Series([str(event) for event in events], dtype=pl.String).implode()
     return frame.filter(pl.col("event").is_in(wanted))
@@ -96,14 +92,14 @@ def _checkpoints(frame: pl.DataFrame) -> pl.DataFrame:
         Context.CHECKPOINT_LOADED,
         Context.EVALUATION,
     )
-    rows = rows.with_columns(pl.coalesce(_fact("checkpoint"), pl.col("step").cast(pl.String)).alias("name"))
+    rows = rows.with_columns(pl.coalesce(attribute("checkpoint"), pl.col("step").cast(pl.String)).alias("name"))
     rows = rows.filter(pl.col("name").is_not_null())
     return _keyed(rows, *(pl.col(name) for name in ("attempt", "event", "signature", "name")))
 
 
 def _comms(frame: pl.DataFrame) -> pl.DataFrame:
     rows = _named(frame, Context.NCCL_COMM_INIT).with_columns(
-        _fact("comm_id").alias("comm"), _fact("phase").alias("phase")
+        attribute("comm_id").alias("comm"), attribute("phase").alias("phase")
     )
     rows = rows.filter((pl.col("phase") == "complete") & pl.col("comm").is_not_null())
     return _keyed(rows, pl.col("attempt"), pl.col("comm"))
@@ -112,7 +108,7 @@ def _comms(frame: pl.DataFrame) -> pl.DataFrame:
 def _enqueued(frame: pl.DataFrame) -> pl.DataFrame:
     """Timeouts, back-dated. The group is the line's own, or that of the rank's report on the same sequence number."""
     rows = _named(frame, CollateralKind.COLLECTIVE_TIMEOUT).with_columns(
-        _fact("ran_ms").cast(pl.Float64, strict=False).alias("ran_ms")
+        attribute("ran_ms").cast(pl.Float64, strict=False).alias("ran_ms")
     )
     rows = rows.filter(pl.col("ran_ms").is_between(0.0, 1e10) & pl.col("collective_seq").is_not_null())
     status = (
@@ -133,13 +129,13 @@ def _enqueued(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _dump_signals(frame: pl.DataFrame) -> pl.DataFrame:
     """Monitors poll the store each second: all that name the same signaller read the same key."""
-    rows = _named(frame, Context.DUMP_SIGNAL).with_columns(_fact("from_rank").alias("from_rank"))
+    rows = _named(frame, Context.DUMP_SIGNAL).with_columns(attribute("from_rank").alias("from_rank"))
     return _keyed(rows.filter(pl.col("from_rank").is_not_null()), pl.col("attempt"), pl.col("from_rank"))
 
 
 def _entries(frame: pl.DataFrame) -> pl.DataFrame:
     """Flight-recorder entries of collectives (no point-to-point): created on all members at about the same time."""
-    rows = _named(frame, Context.COLLECTIVE_ENTRY).with_columns(_fact("p2p").alias("p2p"))
+    rows = _named(frame, Context.COLLECTIVE_ENTRY).with_columns(attribute("p2p").alias("p2p"))
     rows = rows.filter((pl.col("p2p").fill_null("false").str.to_lowercase() != "true") & (pl.col("collective_seq") > 0))
     last = pl.col("collective_seq").max().over("process_group")
     rows = rows.filter(pl.col("collective_seq") > last - _LATEST_ENTRIES)

@@ -28,6 +28,8 @@ class Tie:
     domain: str
     main: str
     shift_ms: int | None
+    zone: str | None = None
+    """The node's zone as text, where it was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,11 @@ def split_zones(events: pl.DataFrame) -> Zoned:
             continue  # merely old lines: no zone reaches that far
         suffix = "kernel" if kernel_only else "local time" if main_zoned else "UTC"
         name = f"{domain} ({suffix})"
-        ties.append(Tie(name, domain, -fits[0] if len(fits) == 1 else None))
+        if len(fits) == 1:
+            zone = f"the node's local time is {_utc(-fits[0] if main_zoned else fits[0])}"
+            ties.append(Tie(name, domain, -fits[0], zone))
+        else:
+            ties.append(Tie(name, domain, None))
         moved.append((domain, not main_zoned, name))
     if not moved:
         return Zoned(events, ())
@@ -93,8 +99,12 @@ def zone_name(offset_ms: float) -> str | None:
     rest = offset_ms - quarters * QUARTER_MS
     if quarters == 0 or abs(offset_ms) < 850_000 or abs(quarters) > 14 * 4 or abs(rest) > 120_000:
         return None
-    minutes = abs(quarters) * 15
-    return f"UTC{'-' if quarters < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d} against the others"
+    return f"{_utc(quarters * QUARTER_MS)} against the others"
+
+
+def _utc(offset_ms: int) -> str:
+    minutes = abs(offset_ms) // 60_000
+    return f"UTC{'-' if offset_ms < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def _printed(events: pl.DataFrame) -> list[str | None]:

@@ -1,12 +1,12 @@
 """Every error that we raise on purpose, each with its exit code and a hint.
 
-    CorrelatorError                 1   our own failure
-    ├── UsageError                  2   a wrong argument
-    ├── InputError                  3   input that cannot be read or holds no logs
-    │   ├── NoLogsError             3   readable, but nothing in it is a log
-    │   └── UnsafeArchiveError      3   an archive that expands without bound or writes outside
-    ├── OutputError                 2   a file that we may not write or overwrite
-    └── CatalogueError              2   a catalogue entry or pattern that breaks the rules
+CorrelatorError                 1   our own failure
+├── UsageError                  2   a wrong argument
+├── InputError                  3   input that cannot be read or holds no logs
+│   ├── NoLogsError             3   readable, but nothing in it is a log
+│   └── UnsafeArchiveError      3   an archive that expands without bound or writes outside
+├── OutputError                 2   a file that we may not write or overwrite
+└── CatalogueError              2   a catalogue entry or pattern that breaks the rules
 """
 
 from __future__ import annotations

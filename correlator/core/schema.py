@@ -45,7 +45,9 @@ class Column:
 
 COLUMNS: tuple[Column, ...] = (
     Column("event_id", Kind.UINT64, "Stable over runs: hash of file path, byte offset and signature.", nullable=False),
-    Column("timestamp", Kind.TIME, "As printed, on the writer's own clock; local time is read as UTC.", otel="Timestamp"),
+    Column(
+        "timestamp", Kind.TIME, "As printed, on the writer's own clock; local time is read as UTC.", otel="Timestamp"
+    ),
     Column("time_source", Kind.LABEL, "explicit, inherited (from a line before), interpolated, none.", nullable=False),
     Column("time_granularity_ms", Kind.FLOAT32, "Resolution of the stamp, ms."),
     Column("time_zone", Kind.LABEL, "Printed zone of the stamp; null = local, unknown."),

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from correlator.ingest.database import Compiled, compile_patterns, load
 from correlator.ingest.scanform import scan_form
 from correlator.parsers.base import LinePattern
 
@@ -69,29 +68,13 @@ class ReEngine:
         return _behind_step(buffer, _as_numpy(ends, np.dtype(np.int64)), self._dense[found_ids]), found_ids
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A compiled database as bytes, to be sent to other processes of this machine; compiling takes a second."""
-
-    database: bytes | None
-    refused: tuple[tuple[int, str], ...]
-    """Patterns that hyperscan cannot compile, and its reason."""
-
-
-def compile_patterns(patterns: Sequence[LinePattern]) -> Compiled:
-    """Compile patterns, once in a process. Raises ImportError where hyperscan is not installed."""
-    return _compile(tuple(scan_form(pattern.regex, dense=pattern.bulk) for pattern in patterns))
-
-
 class HyperscanEngine:
-    """One block-mode database of all patterns; those that hyperscan refuses run through `re`, with a warning."""
+    """All patterns in one block-mode database; those that hyperscan refuses run through `re`, with a warning."""
 
     def __init__(self, patterns: Sequence[LinePattern], compiled: Compiled | None = None) -> None:
-        import hyperscan
-
         compiled = compiled or compile_patterns(patterns)
         refused = dict(compiled.refused)
-        self._database = _loaded(hyperscan, compiled.database)
+        self._databases = load(compiled)
         self._dense = _dense(patterns)
         self._rest = ReEngine(patterns, sorted(refused)) if refused else None
         self._shift = max(len(patterns) - 1, 1).bit_length()
@@ -103,8 +86,9 @@ class HyperscanEngine:
     def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
         """All matches in the first `length` bytes."""
         packed = array("q")
-        if self._database is not None and length:
-            self._database.scan(memoryview(buffer)[:length], match_event_handler=_collector(packed, self._shift))
+        collect = _collector(packed, self._shift)
+        for database in self._databases if length else ():
+            database.scan(memoryview(buffer)[:length], match_event_handler=collect)
         found = np.frombuffer(packed, dtype=np.int64) if packed else np.empty(0, dtype=np.int64)
         ids = (found & ((1 << self._shift) - 1)).astype(np.int32)
         ends = _behind_step(buffer, found >> self._shift, self._dense[ids])
@@ -134,49 +118,6 @@ def _collector(packed: array[int], shift: int) -> Any:
         append(end << shift | number)
 
     return collect
-
-
-@lru_cache(maxsize=4)
-def _compile(forms: tuple[bytes, ...]) -> Compiled:
-    """The whole set; if that fails, what is left without the patterns that fail alone."""
-    import hyperscan
-
-    if not forms:
-        return Compiled(None, ())
-    numbers = range(len(forms))
-    try:
-        return Compiled(hyperscan.dumpb(_database(hyperscan, forms, numbers)), ())
-    except hyperscan.error:
-        refused = _refused(hyperscan, forms)
-    accepted = [number for number in numbers if number not in refused]
-    database = _database(hyperscan, [forms[number] for number in accepted], accepted) if accepted else None
-    return Compiled(None if database is None else hyperscan.dumpb(database), tuple(refused.items()))
-
-
-def _loaded(hyperscan: Any, serialised: bytes | None) -> Any:
-    if serialised is None:
-        return None
-    database = hyperscan.loadb(serialised, hyperscan.HS_MODE_BLOCK)
-    database.scratch = hyperscan.Scratch(database)
-    return database
-
-
-def _database(hyperscan: Any, forms: Sequence[bytes], ids: Sequence[int]) -> Any:
-    """A compiled database. MULTILINE only: SOM and UTF8 would cost speed, SINGLEMATCH would report one line of a chunk."""
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    flags = [hyperscan.HS_FLAG_MULTILINE] * len(forms)
-    database.compile(expressions=list(forms), ids=list(ids), elements=len(forms), flags=flags)
-    return database
-
-
-def _refused(hyperscan: Any, forms: Sequence[bytes]) -> dict[int, str]:
-    refused: dict[int, str] = {}
-    for number, form in enumerate(forms):
-        try:
-            _database(hyperscan, [form], [number])
-        except hyperscan.error as error:
-            refused[number] = str(error)
-    return refused
 
 
 def _dense(patterns: Sequence[LinePattern]) -> NDArray[np.bool_]:

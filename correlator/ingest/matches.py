@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from correlator.ingest.engines import Engine
 from correlator.ingest.segments import Positions, SegmentIndex, positions_of
 
-_MARKS = (b"\x1b", b"\0", b'\\"', b"\\u00", b"\\/")
+_MARKS = (b"\x1b", b"\0")
+_BACKSLASH = b"\\"
+_ESCAPED = np.frombuffer(b'"/u\\', dtype=np.uint8)
 _CONTROL = re.compile(
     rb"(?:\x1b|\\u001[bB])\[[0-?]*[ -/]*[@-~]"  # colours, cursor
     rb"|\x1b\][^\x07\x1b\n\r]{0,4096}(?:\x07|\x1b\\)"  # titles, links
@@ -98,11 +100,14 @@ def step_before(buffer: bytearray | bytes, ends: Positions) -> Positions:
 
 def _marked(buffer: bytearray, length: int, index: SegmentIndex) -> Positions:
     """The segments that hold a control sequence or an escape."""
-    marks = [mark for mark in _MARKS if buffer.find(mark, 0, length) >= 0]
-    if not marks:
+    found = [positions_of(buffer, length, mark) for mark in _MARKS if buffer.find(mark, 0, length) >= 0]
+    if buffer.find(_BACKSLASH, 0, length - 1) >= 0:
+        data = np.frombuffer(buffer, dtype=np.uint8, count=length)
+        escapes = positions_of(buffer, length - 1, _BACKSLASH)
+        found.append(escapes[np.isin(data[escapes + 1], _ESCAPED)])
+    if not found:
         return np.empty(0, dtype=np.int64)
-    positions = [positions_of(buffer, length, mark) for mark in marks]
-    segments = np.unique(index.locate(np.concatenate(positions) + 1))
+    segments = np.unique(index.locate(np.concatenate(found) + 1))
     return segments[segments < len(index)]
 
 

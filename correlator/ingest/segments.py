@@ -21,23 +21,15 @@ Positions = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 
-def _positions_of(data: Bytes, value: int) -> Positions:
-    """Where a byte value occurs."""
+def positions_of(buffer: bytearray, length: int, byte: bytes) -> Positions:
+    """Where a byte occurs in the first `length` bytes."""
+    data: Bytes = np.frombuffer(buffer, dtype=np.uint8, count=length)
+    value = byte[0]
     found = [
         np.flatnonzero(data[start : start + INDEX_BLOCK_BYTES] == value) + start
-        for start in range(0, len(data), INDEX_BLOCK_BYTES)
+        for start in range(0, length, INDEX_BLOCK_BYTES)
     ]
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-
-
-def positions_of(buffer: bytearray, length: int, mark: bytes) -> Positions:
-    """Where a short byte string begins."""
-    data: Bytes = np.frombuffer(buffer, dtype=np.uint8, count=length)
-    found = _positions_of(data, mark[0])
-    for place, value in enumerate(mark[1:], start=1):
-        found = found[found + place < length]
-        found = found[data[found + place] == value]
-    return found
 
 
 class SegmentIndex:
@@ -50,12 +42,11 @@ class SegmentIndex:
     __slots__ = ("_newlines_before", "ends", "newlines")
 
     def __init__(self, buffer: bytearray, length: int, *, open_end: bool) -> None:
-        data: Bytes = np.frombuffer(buffer, dtype=np.uint8, count=length)
-        newlines = _positions_of(data, _NEWLINE)
+        newlines = positions_of(buffer, length, b"\n")
         ends = newlines
         self._newlines_before: Positions | None = None
         if buffer.find(b"\r", 0, length) >= 0:
-            ends = np.sort(np.concatenate([newlines, _inner_returns(data)]))
+            ends = np.sort(np.concatenate([newlines, _inner_returns(buffer, length)]))
         if open_end and (len(newlines) == 0 or newlines[-1] != length - 1) and length:
             ends = np.append(ends, length)
         if len(ends) != len(newlines):
@@ -85,11 +76,12 @@ class SegmentIndex:
         return segments if self._newlines_before is None else self._newlines_before[segments]
 
 
-def _inner_returns(data: Bytes) -> Positions:
+def _inner_returns(buffer: bytearray, length: int) -> Positions:
     """Carriage returns that are not part of a ``\\r\\n``."""
-    returns = _positions_of(data, _RETURN)
+    data: Bytes = np.frombuffer(buffer, dtype=np.uint8, count=length)
+    returns = positions_of(buffer, length, b"\r")
     following = returns + 1
-    inside = following < len(data)
+    inside = following < length
     before_newline = np.zeros(len(returns), dtype=np.bool_)
     before_newline[inside] = data[following[inside]] == _NEWLINE
     return returns[~before_newline]

@@ -26,8 +26,10 @@ from correlator.parsers.base import LinePattern
 
 DENSE = 4096
 """Segments of a chunk that are hit by dense patterns only, from which on they are thinned."""
-TARGET = 512
-TAIL = 512
+TARGET = 256
+TAIL = 128
+LAST_TAIL = 512
+"""Tail of a file's last chunk."""
 BUDGET = 20_000
 FLOOD_OF_ONE_WRITER = 5_000
 FLOOD_OF_MANY = 100_000
@@ -101,7 +103,7 @@ class Selector:
         deciding = pairs[self._deciding(segments[pairs], ids[pairs])]
         if len(deciding) > max(DENSE >> halvings, 2 * _LEAST):
             wanted = _evenly(matches.steps[deciding], max(TARGET >> halvings, _LEAST))
-            wanted[-(TAIL if final else max(TAIL >> halvings, _LEAST)) :] = True
+            wanted[-(LAST_TAIL if final else max(TAIL >> halvings, _LEAST)) :] = True
             droppable[pairs] = ~np.isin(segments[pairs], segments[deciding][wanted])
         return droppable
 

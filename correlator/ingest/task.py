@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from correlator.core.files import FileReport, LogFile, RunHints, Skipped
 from correlator.executors import Advance
 from correlator.ingest.columns import ColumnBuilder
-from correlator.ingest.engines import Compiled, Engine, compile_patterns, make_engine
+from correlator.ingest.database import Compiled, compile_patterns
+from correlator.ingest.engines import Engine, make_engine
 from correlator.ingest.filereader import FileReader, Interpreter
 from correlator.ingest.transfer import PackedTable, pack_table, unpack_table
 from correlator.parsers.dumps import WHOLE_FILE

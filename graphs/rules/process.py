@@ -34,7 +34,7 @@ def _first_cause(scene: Scene, faults: list[Episode], effect: Episode) -> Episod
     for cause in faults:
         if cause is effect or cause.from_kernel:
             continue
-        if effect.role is Role.COLLATERAL and effect.code in (CollateralKind.COLLECTIVE_TIMEOUT,):
+        if effect.role is Role.COLLATERAL and effect.code == CollateralKind.COLLECTIVE_TIMEOUT:
             continue  # a rank that waited long enough to time out was alive: waits belong to hubs
         if _is_end(effect) and not _is_end(cause):
             return cause

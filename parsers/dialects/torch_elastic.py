@@ -90,16 +90,6 @@ _WORKERS = (
         source="formats.md B2",
         build=_signalled,
     ),
-    LinePattern(
-        id="elastic.timer_expired",
-        event_name=Context.MESSAGE,
-        regex=r"Reaping worker_(?:pid|id)=\[(?P<process_pid>\d+)\]\. Expired timers: (?P<timers>[^\n]+)",
-        samples=(
-            f"{_I}torch/distributed/elastic/timer/api.py:227] Reaping worker_pid=[4243]. Expired timers: ['train.step']",
-        ),
-        lookalikes=("Reaping worker pool. Expired timers: none",),
-        source="formats.md B2",
-    ),
 )
 
 _STOPPED = (

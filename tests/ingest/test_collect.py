@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
 
-from correlator.core.catalogue import load_catalogue
 from correlator.core.files import Compression, FileHints, LogFile, RunHints
 from correlator.core.schema import validate
 from correlator.core.vocabulary import FileKind, Role
@@ -141,17 +141,23 @@ def test_hyperscan_takes_every_pattern(patterns: PatternTable) -> None:
 
 
 def test_every_sample_is_hit_in_raw_bytes(patterns: PatternTable) -> None:
-    """The scan form must not lose what the pattern itself takes: each sample, with a prefix before it, hits its pattern."""
+    """The scan must not lose what a pattern takes: each sample hits its pattern, behind any prefix."""
     engine = HyperscanEngine(patterns.patterns)
     samples = [(number, sample) for number, pattern in enumerate(patterns.patterns) for sample in pattern.samples]
-    data = b"".join(b"2025-11-30T01:02:03Z stderr F " + sample.encode() + b"\r\n" for _, sample in samples)
-    ends, ids = engine.scan(data, len(data))
-    starts = [0]
-    for _, sample in samples:
-        starts.append(starts[-1] + 32 + len(sample.encode()))
-    hit = set(zip(pl.Series(starts).search_sorted(pl.Series(ends), side="left").to_list(), ids.tolist(), strict=True))
-    lost = [(patterns.patterns[number].id, sample) for place, (number, sample) in enumerate(samples, 1) if (place, number) not in hit]
-    assert lost == []
+    for prefix in (b"", b"[rank3]: ", b"2025-11-30T01:02:03Z stderr F ", b"node03 kernel: " * 20):
+        data = b""
+        starts = [0]
+        for _, sample in samples:
+            data += prefix + sample.encode() + b"\r\n"
+            starts.append(len(data))
+        ends, ids = engine.scan(data, len(data))
+        hit = set(zip(np.searchsorted(starts, ends).tolist(), ids.tolist(), strict=True))
+        lost = [
+            (patterns.patterns[number].id, sample)
+            for place, (number, sample) in enumerate(samples, 1)
+            if (place, number) not in hit
+        ]
+        assert lost == []
 
 
 def test_a_gzipped_file_gives_the_same_rows(files: list[LogFile], patterns: PatternTable, tmp_path: Path) -> None:
@@ -221,7 +227,7 @@ def test_small_files_share_a_task_and_big_ones_have_their_own() -> None:
     big = [file("big", 10 * BATCH_BYTES), file("edge", SMALL_FILE_BYTES)]
     tasks = batches([*small, *big])
     assert sorted(job.index for task in tasks for job in task) == list(range(252))
-    assert _sizes(tasks) == [1, 100, 100, 50, 1]
+    assert _sizes(tasks) == [1, 101, 101, 48, 1]
     assert tasks[0][0].file.path == "big"
 
 
@@ -231,7 +237,6 @@ def test_a_table_survives_the_way_to_another_process(patterns: PatternTable) -> 
     packed = pack_table(table)
     assert sum(isinstance(item, LinePattern) for item in packed.patterns) == 1
     assert unpack_table(packed) == table
-    assert len(load_catalogue().signatures) > 0
 
 
 def test_a_reading_process_loads_neither_polars_nor_networkx() -> None:

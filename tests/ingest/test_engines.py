@@ -69,6 +69,24 @@ def test_a_pattern_that_hyperscan_refuses_runs_through_re_and_says_so(make_patte
     assert "twice" in engine.warnings[0]
 
 
+def test_a_pattern_that_another_hides_is_found_all_the_same() -> None:
+    """Hyperscan loses the first of these two where they share a database and some text stands before the match."""
+    samples = ("[5] finished collective #4710, but didn't join collective #4711", "[0, 1] joined but didn't finish collective #4711")
+    regexes = (
+        r"\[(\d[\d, ]*)\] finished collective #\d+, but didn't join collective #(\d+)",
+        r"\[(\d[\d, ]*)\] joined but didn't finish collective #(\d+)",
+    )
+    patterns = tuple(
+        LinePattern(id=sample, event_name="message", regex=regex, samples=(sample,), lookalikes=())
+        for sample, regex in zip(samples, regexes, strict=True)
+    )
+    engine = HyperscanEngine(patterns)
+    assert engine.warnings == ()
+    for prefix in (b"", b"some text that stands before it "):
+        data = b"".join(prefix + sample.encode() + b"\n" for sample in samples)
+        assert _pairs(engine, data) == {(0, 0), (1, 1)}
+
+
 def test_an_empty_table_and_an_empty_buffer_find_nothing(table: Any) -> None:
     assert all(len(part) == 0 for part in HyperscanEngine(()).scan(b"abc", 3))
     for force_re in (False, True):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
+import hyperscan
 import pytest
 
 from correlator.core.event import Event
@@ -53,14 +55,33 @@ class Parsed:
     segments: int = 0
 
 
+@cache
+def _database(digest: str) -> hyperscan.Database:
+    table = _TABLES[digest]
+    database = hyperscan.Database()
+    count = len(table.patterns)
+    database.compile(
+        expressions=[pattern.regex.encode() for pattern in table.patterns],
+        ids=list(range(count)),
+        elements=count,
+        flags=[hyperscan.HS_FLAG_SINGLEMATCH] * count,
+    )
+    return database
+
+
+_TABLES: dict[str, PatternTable] = {}
+
+
 def scan(lines: Lines, table: PatternTable) -> list[tuple[int, tuple[int, ...]]]:
-    """The hits of the plain `re` engine."""
+    """The hits of the lines, as ingest finds them in the raw bytes."""
+    _TABLES[table.digest] = table
+    database = _database(table.digest)
     found = []
     for index in range(len(lines)):
-        text = lines.raw(index).decode("utf-8", errors="replace")
-        ids = tuple(scan_id for scan_id, regex in enumerate(table.compiled) if regex.search(text))
+        ids: list[int] = []
+        database.scan(lines.raw(index), match_event_handler=lambda scan_id, *_rest, ids=ids: ids.append(scan_id))
         if ids:
-            found.append((index, ids))
+            found.append((index, tuple(sorted(ids))))
     return found
 
 
@@ -101,6 +122,17 @@ Reader = Callable[..., Parsed]
 def read_file() -> Reader:
     """`read(data, kind=..., table=..., chunk_lines=...)`."""
     return read
+
+
+@pytest.fixture
+def one_line() -> Callable[[bytes, PatternTable], tuple[Lines, list[tuple[int, tuple[int, ...]]]]]:
+    """`one_line(raw, table)`: a chunk of one line, and its hits."""
+
+    def make(raw: bytes, table: PatternTable) -> tuple[Lines, list[tuple[int, tuple[int, ...]]]]:
+        lines = Lines([raw])
+        return lines, scan(lines, table)
+
+    return make
 
 
 @pytest.fixture

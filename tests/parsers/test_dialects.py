@@ -16,10 +16,10 @@ import pytest
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
 from correlator.parsers import dialects
 from correlator.parsers.base import Anchor, FileContext, LinePattern
-from correlator.parsers.chunk_view import ChunkView
+from correlator.parsers.chunk_view import ChunkLines, ChunkView
 from correlator.parsers.interpret import NOTE
 from correlator.parsers.records import STITCHERS
-from correlator.parsers.table import PatternTable, pattern_table
+from correlator.parsers.table import LOWEST_PRIORITY, PatternTable, pattern_table
 
 TABLE: PatternTable = pattern_table()
 IDS = [pattern.id for pattern in TABLE.patterns]
@@ -29,67 +29,57 @@ _HOSTILE = ("a" * 4_000, "[" * 4_000, " " * 4_000, "1:" * 2_000, "rank=" * 800, 
 _HOSTILE_LIMIT_S = 0.4
 
 
+Hits = list[tuple[int, tuple[int, ...]]]
+
+
 def kind_of(pattern: LinePattern) -> FileKind:
     """A kind of file in which the pattern is looked for."""
     return min(pattern.kinds) if pattern.kinds else FileKind.TEXT
 
 
-def recognised(text: str, pattern: LinePattern, context_of: Callable[..., FileContext]) -> list[str]:
+def recognised(
+    text: str, pattern: LinePattern, one_line: Callable[..., tuple[ChunkLines, Hits]], context_of: Callable[..., FileContext]
+) -> list[str]:
     """Ids of the patterns that take the segments of a line, all patterns competing."""
-    from correlator.parsers.peel import segments
-
-    raw = text.encode()
-    hits = tuple(
-        index for index in ALL if any(TABLE.compiled[index].search(piece) for _, piece in segments(raw))
-    )
-    view = ChunkView(_OneLine(raw), [(0, hits)], TABLE, context_of(kind_of(pattern)))
+    lines, hits = one_line(text.encode(), TABLE)
+    view = ChunkView(lines, hits, TABLE, context_of(kind_of(pattern)))
     found = [view.best(line) for line in view.segments(0)]
-    return [match.pattern.id for match in found if match is not None]
-
-
-class _OneLine:
-    final = True
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-
-    def __len__(self) -> int:
-        return 1
-
-    def raw(self, index: int) -> bytes:
-        return self._raw
-
-    def number(self, index: int) -> int:
-        return 1
-
-    def offset(self, index: int) -> int:
-        return 0
+    return [name for match in found if match is not None for name in (match.pattern.id, match.record)]
 
 
 @pytest.mark.parametrize("index", ALL, ids=IDS)
 def test_samples_are_taken_by_their_own_pattern(
-    index: int, context_of: Callable[..., FileContext], read_file: Callable[..., object]
+    index: int,
+    one_line: Callable[..., tuple[ChunkLines, Hits]],
+    context_of: Callable[..., FileContext],
+    read_file: Callable[..., object],
 ) -> None:
-    """Each sample is recognised by this pattern and no other, and makes its event without a broken builder."""
+    """Each sample is recognised by this pattern and no other, and makes its event without a broken builder.
+
+    A pattern of the lowest priority only begins a record: others may give the meaning.
+    """
     pattern = TABLE.patterns[index]
     assert pattern.samples
     for sample in pattern.samples:
         if TABLE.stacks[index] is not None:
             assert TABLE.compiled[index].search(sample), sample
             continue
-        assert pattern.id in recognised(sample, pattern, context_of), sample
+        wanted = pattern.record if pattern.priority == LOWEST_PRIORITY else pattern.id
+        assert wanted in recognised(sample, pattern, one_line, context_of), sample
         parsed = read_file(sample.encode(), kind=kind_of(pattern))
         notes = [event.attribute(NOTE) for event in parsed.events if event.attribute(NOTE)]  # type: ignore[attr-defined]
         assert not notes, sample
 
 
 @pytest.mark.parametrize("index", ALL, ids=IDS)
-def test_lookalikes_are_not_taken(index: int, context_of: Callable[..., FileContext]) -> None:
+def test_lookalikes_are_not_taken(
+    index: int, one_line: Callable[..., tuple[ChunkLines, Hits]], context_of: Callable[..., FileContext]
+) -> None:
     """A line that only resembles it is left alone."""
     pattern = TABLE.patterns[index]
     assert pattern.lookalikes
     for lookalike in pattern.lookalikes:
-        assert pattern.id not in recognised(lookalike, pattern, context_of), lookalike
+        assert pattern.id not in recognised(lookalike, pattern, one_line, context_of), lookalike
 
 
 @pytest.mark.parametrize("index", ALL, ids=IDS)

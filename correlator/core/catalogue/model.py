@@ -128,7 +128,7 @@ class Catalogue:
         """The entry of a code; CatalogueError where there is none."""
         entry = self.find(code, role)
         if entry is None:
-            raise CatalogueError(f"the catalogue has no entry {code!r}", hint="correlator catalogue lists the codes")
+            raise CatalogueError(f"the catalogue has no entry {code}", hint="correlator catalogue lists the codes")
         return entry
 
     def signature(self, signature_id: str) -> Signature | None:

@@ -1,0 +1,124 @@
+"""Compiled hyperscan databases that are known to find what they must.
+
+Multi-pattern databases of current releases lose matches now and then: two patterns that begin alike can hide one another, though
+each is found alone (VectorCamp/vectorscan issue 358 and others; seen here with two bracketed rank lists). A lost line would be a
+silent gap, so a new database has to find every sample of every pattern, at the start of a line and behind prefixes. What it
+loses is compiled a second time, apart; what is lost even then is left to the slow engine, with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from correlator.ingest.scanform import scan_form
+from correlator.parsers.base import LinePattern
+
+_PREFIXES = (
+    b"",
+    b"2025-11-30T01:02:03.123456789Z stderr F ",
+    b"[default3]:[rank11]:[E1130 01:12:03.123456789 ProcessGroupNCCL.cpp:632] [PG ID 2 PG GUID 5(mesh_dp) Rank 3] [1, 2] 3: ",
+)
+
+Form = tuple[bytes, tuple[bytes, ...]]
+"""The scan form of a pattern, and lines in which it must be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Compiled databases as bytes, to be sent to other processes of this machine; compiling takes a second."""
+
+    databases: tuple[bytes, ...]
+    refused: tuple[tuple[int, str], ...]
+    """Patterns that hyperscan cannot compile or does not find, and why."""
+
+
+def compile_patterns(patterns: Sequence[LinePattern]) -> Compiled:
+    """Compile patterns, once in a process. Raises ImportError where hyperscan is not installed."""
+    return _compile(tuple((scan_form(pattern.regex, dense=pattern.bulk), _lines(pattern)) for pattern in patterns))
+
+
+def load(compiled: Compiled) -> list[Any]:
+    """Databases ready to scan."""
+    import hyperscan
+
+    databases = []
+    for serialised in compiled.databases:
+        database = hyperscan.loadb(serialised, hyperscan.HS_MODE_BLOCK)
+        database.scratch = hyperscan.Scratch(database)
+        databases.append(database)
+    return databases
+
+
+def _lines(pattern: LinePattern) -> tuple[bytes, ...]:
+    """Samples that are one line, as bytes; in one of several lines the pattern may be anywhere."""
+    return tuple(sample.encode() for sample in pattern.samples if not {"\n", "\r"} & set(sample))
+
+
+@lru_cache(maxsize=4)
+def _compile(forms: tuple[Form, ...]) -> Compiled:
+    import hyperscan
+
+    refused: dict[int, str] = {}
+    found: list[bytes] = []
+    numbers = tuple(range(len(forms)))
+    try:
+        whole = _database(hyperscan, forms, numbers) if forms else None
+    except hyperscan.error:
+        refused = _refused(hyperscan, forms)
+        numbers = tuple(number for number in numbers if number not in refused)
+        whole = _database(hyperscan, forms, numbers) if numbers else None
+    if whole is not None:
+        found.append(hyperscan.dumpb(whole))
+        for number in _lost(whole, forms, numbers):
+            apart = _database(hyperscan, forms, (number,))
+            found.append(hyperscan.dumpb(apart))
+            if _lost(apart, forms, (number,)):
+                refused[number] = "hyperscan does not find its samples"
+    return Compiled(tuple(found), tuple(sorted(refused.items())))
+
+
+def _database(hyperscan: Any, forms: Sequence[Form], numbers: Sequence[int]) -> Any:
+    """A compiled database. MULTILINE only: UTF8 would cost speed, SINGLEMATCH would report one line of a chunk."""
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    expressions = [forms[number][0] for number in numbers]
+    flags = [hyperscan.HS_FLAG_MULTILINE] * len(numbers)
+    database.compile(expressions=expressions, ids=list(numbers), elements=len(numbers), flags=flags)
+    return database
+
+
+def _refused(hyperscan: Any, forms: Sequence[Form]) -> dict[int, str]:
+    """The patterns that hyperscan cannot compile one by one, with its reason."""
+    refused: dict[int, str] = {}
+    for number in range(len(forms)):
+        try:
+            _database(hyperscan, forms, (number,))
+        except hyperscan.error as error:
+            refused[number] = str(error)
+    return refused
+
+
+def _lost(database: Any, forms: Sequence[Form], numbers: Sequence[int]) -> list[int]:
+    """Patterns that the database does not find in some line in which they are."""
+    text = bytearray()
+    owners: list[tuple[int, int]] = []
+    for number in numbers:
+        for sample in forms[number][1]:
+            for prefix in _PREFIXES:
+                text += prefix + sample + b"\n"
+                owners.append((number, len(text)))
+    reached: dict[int, list[int]] = {}
+
+    def collect(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        reached.setdefault(number, []).append(end)
+
+    database.scan(text, match_event_handler=collect)
+    lost = set()
+    begin = 0
+    for number, end in owners:
+        if not any(begin < reach <= end for reach in reached.get(number, ())):
+            lost.add(number)
+        begin = end
+    return sorted(lost)
