@@ -1,4 +1,4 @@
-"""A chunk's lines as stitchers and patterns see them: peeled on demand, matched once, with what is already folded left out."""
+"""A chunk's lines as stitchers and patterns see them: peeled on demand, matched once, without what is folded."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class ChunkView:
             yield from self._split(text, base + offset, number, index, raw)
 
     def _relevant(self, pieces: list[tuple[int, str]], ids: tuple[int, ...]) -> list[tuple[int, str]]:
-        """Of a line of very many segments (a whole history of bars): those that can be recognised, and the last ones."""
+        """Of a line of very many segments (a history of bars): those that can be recognised, and the last ones."""
         regexes = [self._table.compiled[scan_id] for scan_id in ids]
         head = [piece for piece in pieces[:-_KEPT_TAIL] if any(regex.search(piece[1]) for regex in regexes)]
         return head + pieces[-_KEPT_TAIL:]

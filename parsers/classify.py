@@ -75,8 +75,8 @@ def _search(text: str, stack: str | None, table: PatternTable) -> Classification
 def decide(blocks: Sequence[ExceptionBlock], table: PatternTable | None = None) -> Decision | None:
     """The exception of a chain that started it (formats.md G1), or None where no block has a final line.
 
-    The first block, except that a signal that only steers the program (an empty queue) gives way to what followed, and that an
-    exception no signature knows gives way to a later one that names a fault.
+    The first block, except that an exception which only steers the program (an empty queue) gives way to what followed,
+    and one that no signature knows gives way to a later one that names a fault.
     """
     found = [
         Decision(block, classify_exception(block.type, block.message, block.stack, table))

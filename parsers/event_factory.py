@@ -1,9 +1,8 @@
-"""The default event of a match: named groups, then the prefix, then the file (parsers/base.py lists the group names)."""
+"""The default event of a match: named groups, then the prefix, then the file (parsers/base.py has the names)."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from correlator.core.event import Event
@@ -16,7 +15,9 @@ MAX_BODY = 4_096
 _INT32_LIMIT = 1 << 31
 _INT64_LIMIT = 1 << 63
 _INT64_FIELDS = frozenset({"process_pid", "collective_seq", "step"})
-_RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: (?P<message>[^\n]*))?$")
+_RAISED = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: (?P<message>[^\n]*))?$"
+)
 
 
 def default_event(
@@ -46,26 +47,25 @@ def default_event(
     if dialect == CATALOGUE and "exception_type" not in groups and (raised := _RAISED.match(line.message)):
         fields |= {"exception_type": raised["type"], "exception_message": raised["message"]}
     stamp, outer = prefix.stamp, prefix.outer_stamp
-    event = Event(
-        event_name=pattern.event_name,
-        role=pattern.role,
-        signature=pattern.id,
-        dialect=dialect,
-        line_number=line.line_number,
-        byte_offset=line.byte_offset,
-        line_count=len(record.lines) if record is not None else 1,
-        timestamp_ns=time.ns,
-        time_source=time.source,
-        time_granularity_ms=time.granularity_ms,
-        time_zone=time.zone,
-        observed_timestamp_ns=outer.ns if outer is not None else None,
-        boot_seconds=stamp.boot_seconds if stamp is not None else None,
-        severity=pattern.severity or prefix.severity,
-        log_iostream=prefix.stream or context.hints.stream,
-        attributes=attributes,
-        **fields,
-    )
-    return replace(event, **overrides) if overrides else event
+    fields |= {
+        "event_name": pattern.event_name,
+        "role": pattern.role,
+        "signature": pattern.id,
+        "dialect": dialect,
+        "line_number": line.line_number,
+        "byte_offset": line.byte_offset,
+        "line_count": len(record.lines) if record is not None else 1,
+        "timestamp_ns": time.ns,
+        "time_source": time.source,
+        "time_granularity_ms": time.granularity_ms,
+        "time_zone": time.zone,
+        "observed_timestamp_ns": outer.ns if outer is not None else None,
+        "boot_seconds": stamp.boot_seconds if stamp is not None else None,
+        "severity": pattern.severity or prefix.severity,
+        "log_iostream": prefix.stream or context.hints.stream,
+        "attributes": attributes,
+    }
+    return Event(**(fields | overrides))
 
 
 def read_groups(match: re.Match[str]) -> tuple[dict[str, Any], tuple[tuple[str, str], ...]]:

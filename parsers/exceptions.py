@@ -13,7 +13,9 @@ DURING_HANDLING = "During handling of the above exception, another exception occ
 FINAL_LINE = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,200}(?:\([\w.]{1,100}\))?)(?:: ?(?P<message>[^\n]*))?$")
 _FRAME = re.compile(r'\s*(?:> )?File "(?P<path>[^"\n]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>[^\n]*))?')
 _GROUP_RULE = re.compile(r"^ *[|+ ]*\+?-[-+]*(?:-{2,} ?(?:\d+|\.\.\.) ?-{2,}|-{4,})\s*$")
-_LIBRARY_PATH = re.compile(r"site-packages/|dist-packages/|/lib/python\d|/lib64/python\d|^<|/torch/_|torch/(?:nn|distributed|utils|autograd)/")
+_LIBRARY_PATH = re.compile(
+    r"site-packages/|dist-packages/|/lib/python\d|/lib64/python\d|^<|/torch/_|torch/(?:nn|distributed|utils|autograd)/"
+)
 _BUILTIN_TYPE = re.compile(r"[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Group)$")
 
 
@@ -61,7 +63,7 @@ class ExceptionBlock:
 
 
 def innermost_user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The last frame that is not in an installed package, torch, or Python itself; else the last one; None for no frames."""
+    """The last frame outside installed packages, torch and Python itself; else the last one; None for no frames."""
     own = (frame for frame in reversed(frames) if not _LIBRARY_PATH.search(frame.path))
     return next(own, frames[-1] if frames else None)
 
@@ -81,9 +83,12 @@ def is_final(text: str) -> bool:
     if match is None:
         return False
     name = match["type"].split("(")[0].rpartition(".")[2]
-    return bool(_BUILTIN_TYPE.match(name)) or ("." in match["type"] and name[:1].isupper()) or (
-        name[:1].isupper() and match["message"] is None
-    ) or name in ("Empty", "Full", "error", "timeout", "gaierror", "herror")
+    return (
+        bool(_BUILTIN_TYPE.match(name))
+        or ("." in match["type"] and name[:1].isupper())
+        or (name[:1].isupper() and match["message"] is None)
+        or name in ("Empty", "Full", "error", "timeout", "gaierror", "herror")
+    )
 
 
 def parse_traceback(text: str) -> tuple[ExceptionBlock, ...]:
@@ -153,5 +158,4 @@ def _finish(block: ExceptionBlock, text: str) -> ExceptionBlock:
 def _ungroup(message: str) -> str:
     if _GROUP_RULE.match(message):
         return ""
-    text = re.sub(r"^(?: *[|+])+ ?", "", message)
-    return text
+    return re.sub(r"^(?: *[|+])+ ?", "", message)

@@ -1,4 +1,4 @@
-"""From the hit lines of a file to its events. This is what ingest calls; one `FileParser` reads one file, chunk by chunk."""
+"""From the hit lines of a file to its events: what ingest calls. A `FileParser` reads one file, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -98,9 +98,7 @@ class FileParser:
         stitcher = STITCHERS.get(found.record)
         return stitcher.collect(line, view) if stitcher is not None else None
 
-    def _take(
-        self, view: ChunkView, line: Line, found: PatternMatch, record: Record | None, tally: _Tally
-    ) -> None:
+    def _take(self, view: ChunkView, line: Line, found: PatternMatch, record: Record | None, tally: _Tally) -> None:
         """Turn a recognised segment and its record into events, and account for all of their segments."""
         events = self._events(view, line, found, record)
         extra: list[Event] = []
@@ -148,7 +146,7 @@ class FileParser:
     def _spoken_inside(self, view: ChunkView, record: Record, events: list[Event]) -> tuple[list[Event], list[Event]]:
         """What dialects know of the lines inside a traceback (a dead actor's pid, a rendezvous that closed).
 
-        Their event replaces a traceback that no signature knows, and stands beside one that is known if it adds context.
+        Their event replaces a traceback that no signature knows, and stands beside a known one if it adds context.
         """
         extra: list[Event] = []
         for place, line in enumerate(record.lines[1:], start=1):
@@ -188,7 +186,14 @@ class _Maker:
 
     def __call__(self, **overrides: Any) -> Event:
         return default_event(
-            self.found.pattern, self.dialect, self.line, self.found.match, self.record, self.context, self.time, overrides
+            self.found.pattern,
+            self.dialect,
+            self.line,
+            self.found.match,
+            self.record,
+            self.context,
+            self.time,
+            overrides,
         )
 
 
@@ -218,7 +223,9 @@ class _Tally:
         return frozenset(offset for offset in self._view.folded | self.heads | self.folded if offset >= resume_offset)
 
 
-def _described(describe: Callable[[Hit, PatternTable], Iterable[Event]], table: PatternTable, hit: Hit) -> Iterable[Event]:
+def _described(
+    describe: Callable[[Hit, PatternTable], Iterable[Event]], table: PatternTable, hit: Hit
+) -> Iterable[Event]:
     return describe(hit, table)
 
 

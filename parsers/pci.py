@@ -11,7 +11,7 @@ _BUS_ID = re.compile(r"(?:0x)?([0-9a-f]{4,12})", re.IGNORECASE)
 
 
 def normalise_pci(text: str) -> str | None:
-    """`00000000:3B:00.0` (NVML), `0000:3b:00` (kernel), `3b:00.0` or `3b000` (NCCL, torch) as `0000:3b:00`; else None."""
+    """`00000000:3B:00.0` (NVML), `0000:3b:00` (kernel), `3b:00.0`, `3b000` (NCCL) as `0000:3b:00`; else None."""
     text = text.strip()
     if match := _COLONS.fullmatch(text):
         return f"{int(match['domain'] or '0', 16):04x}:{match['bus'].lower()}:{match['device'].lower()}"

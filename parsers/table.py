@@ -1,4 +1,4 @@
-"""All patterns in one table: those of the dialects and the signatures of the catalogue. A pattern's scan id is its index."""
+"""All patterns in one table, dialects' and the catalogue's. A pattern's scan id is its index."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PatternTable:
     digest: str
     """Of all ids and regexes: two tables of one digest scan alike."""
     stack_of: tuple[str | None, ...] = ()
-    """By scan id: a regex that must be found in the stack trace of an exception; such a pattern matches no bare line."""
+    """By scan id: a regex to be found in the stack trace of an exception; such a pattern matches no bare line."""
     compiled: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
     stacks: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
     exception_ids: tuple[int, ...] = field(init=False, repr=False, compare=False)

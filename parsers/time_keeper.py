@@ -13,7 +13,14 @@ WALK = 400
 """Lines looked at before (or, at the head of a file, after) a line without a time."""
 
 _MERGED = frozenset(
-    {FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.LAUNCHER_LOG, FileKind.SCHEDULER_LOG, FileKind.RAY_LOG, FileKind.TEXT}
+    {
+        FileKind.NODE_LOG,
+        FileKind.CONSOLE_LOG,
+        FileKind.LAUNCHER_LOG,
+        FileKind.SCHEDULER_LOG,
+        FileKind.RAY_LOG,
+        FileKind.TEXT,
+    }
 )
 _CAN_BE_STAMPED = re.compile(rb"\d\d:\d\d:\d\d|\d{9}|\d\.\d{3}")
 
@@ -52,7 +59,10 @@ class TimeKeeper:
         stamp = line.prefix.stamp
         if stamp is not None:
             return LineTime(
-                stamp.ns, TimeSource.EXPLICIT if stamp.ns is not None else TimeSource.NONE, stamp.granularity_ms, stamp.zone
+                stamp.ns,
+                TimeSource.EXPLICIT if stamp.ns is not None else TimeSource.NONE,
+                stamp.granularity_ms,
+                stamp.zone,
             )
         index = view.index_of(line)
         self._scan(view, index)

@@ -1,7 +1,7 @@
 """Printed times to nanoseconds, by digit arithmetic. Layouts: formats.md A1, B1, C1, H4 and I5.
 
-Nothing here guesses silently: a missing year is the one nearest to the run's reference, a missing day the one nearest to the
-file's last known time, and a missing zone leaves `Stamp.zone` None while the digits are read as UTC.
+Nothing here guesses silently: a missing year is the one nearest to the run's reference, a missing day the one nearest
+to the file's last known time, and a missing zone leaves `Stamp.zone` None while the digits are read as UTC.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from correlator.parsers.base import FileContext, Stamp
 NS_PER_SECOND = 1_000_000_000
 _DAY_NS = 86_400 * NS_PER_SECOND
 _MONTH_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_MONTHS = {
-    name: number for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), start=1)
-}
+_MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, start=1)}
 _FAKE_FRACTION_MS = 1000.0
 
 ISO = (
@@ -137,7 +136,7 @@ def epoch(text: str) -> Stamp | None:
 
 
 def boot_time(seconds: str, context: FileContext) -> Stamp:
-    """Kernel seconds since boot; wall time only where the file's boot anchor is known (then as coarse as the RTC, 1 s)."""
+    """Kernel seconds since boot; wall time only where the boot anchor is known (then as coarse as the RTC, 1 s)."""
     boot_seconds = float(seconds)
     if context.boot_epoch_ns is None:
         return Stamp(None, 0.001, None, boot_seconds)
@@ -145,7 +144,7 @@ def boot_time(seconds: str, context: FileContext) -> Stamp:
 
 
 def month_day(text: str, context: FileContext, *, fake_fraction: bool = False) -> Stamp | None:
-    """`1130 01:02:03.1`, unpadded `105 ...`, or `20251130 ...`; `fake_fraction` where c10d made it up (formats.md R3)."""
+    """`1130 01:02:03.1`, unpadded `105 ...`, `20251130 ...`; `fake_fraction` where c10d made it up (formats.md R3)."""
     digits, _, clock = text.partition(" ")
     number = int(digits)
     if len(digits) == 8:

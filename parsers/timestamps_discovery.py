@@ -18,13 +18,12 @@ _HEAD = 48
 """Characters of a line in which a stamp begins."""
 _CLOCK = re.compile(r"\d{1,2}:\d\d:\d\d")
 _CANDIDATE = re.compile(
-    r"[\[<(| ]{0,3}(?P<stamp>[\w .,/@-]{0,40}?\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?)[\]>)|]{0,2}(?::?[ \t]|$)"
+    r"[\[<(| ]{0,3}(?P<stamp>[\w .,/@-]{0,40}?\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?:"
+    r" ?[AaPp][Mm]\b)?)[\]>)|]{0,2}(?::?[ \t]|$)"
 )
 _TOKEN = re.compile(r"\d+|[A-Za-z]+|[^A-Za-z\d]")
-_MONTHS = {
-    name: number
-    for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), start=1)
-}
+_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, start=1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,10 @@ def _read(text: str) -> datetime | None:
     import dateparser
 
     try:
-        return dateparser.parse(text, languages=["en"])
+        moment = dateparser.parse(text, languages=["en"])
     except Exception:  # a parser of free text may fail in many ways on hostile input
         return None
+    return moment if isinstance(moment, datetime) else None
 
 
 def _spellings(stamp: str, moment: datetime) -> list[str]:

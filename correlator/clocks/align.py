@@ -41,7 +41,8 @@ def align(events: pl.DataFrame, topology: Topology) -> Aligned:
     table = readings(timed)
     ends = dict(timed.group_by("domain").agg(pl.col("ns").max()).iter_rows())
     names = sorted({*ends, *topology.nodes}, key=natural)
-    main = _estimates(table, ends, names, _only([domain for domain in ends if domain in topology.nodes] or list(ends)))
+    nodes = [domain for domain in ends if domain in topology.nodes] or list(ends)
+    main = _estimates(table, ends, names, nodes[0] if len(nodes) == 1 else None)
     estimates = sorted((*main, *_tied(main, zoned.ties)), key=lambda estimate: natural(estimate.node))
     model = ClockModel(estimates=tuple(estimates))
     return Aligned(events=_filled(zoned.events, estimates), clocks=model)
@@ -59,7 +60,9 @@ def _on_main_clock(timed: pl.DataFrame, ties: Sequence[Tie]) -> pl.DataFrame:
     ).drop("_main", "_shift")
 
 
-def _estimates(table: pl.DataFrame, ends: dict[str, int], names: Sequence[str], *, lone: bool) -> list[ClockEstimate]:
+def _estimates(
+    table: pl.DataFrame, ends: dict[str, int], names: Sequence[str], only: str | None
+) -> list[ClockEstimate]:
     """Estimates of the largest connected component; all other domains are not comparable with it.
 
     Where nothing connects, the `only` node of the run is its own reference, exactly.
@@ -72,10 +75,6 @@ def _estimates(table: pl.DataFrame, ends: dict[str, int], names: Sequence[str], 
     elif only is not None:
         known[only] = ClockEstimate(only, 0.0, (0.0, 0.0), None, None, 0, ClockStatus.ALIGNED)
     return [known.get(name, ClockEstimate(name, None, None, None, None, 0, ClockStatus.NONE)) for name in names]
-
-
-def _only(domains: Sequence[str]) -> str | None:
-    return domains[0] if len(domains) == 1 else None
 
 
 def _largest_component(table: pl.DataFrame) -> list[str]:
@@ -171,17 +170,9 @@ def _tied(estimates: Sequence[ClockEstimate], ties: Sequence[Tie]) -> list[Clock
             continue
         low, high = main.interval_ms
         shift = tie.shift_ms
-        found.append(
-            ClockEstimate(
-                tie.domain,
-                main.offset_ms + shift,
-                (low + shift, high + shift),
-                None,
-                tie.zone,
-                main.evidence,
-                main.status,
-            )
-        )
+        interval = (low + shift, high + shift)
+        offset = main.offset_ms + shift
+        found.append(ClockEstimate(tie.domain, offset, interval, None, tie.zone, main.evidence, main.status))
     return found
 
 

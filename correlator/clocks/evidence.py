@@ -57,7 +57,9 @@ def timed_events(events: pl.DataFrame, store_node: str | None = None) -> pl.Data
         pl.col("process_group").cast(pl.String),
         pl.col("collective_op").cast(pl.String),
         pl.col("attempt").fill_null(0),
-        (pl.col("clock_domain").cast(pl.String) == pl.lit(store_node, pl.String)).fill_null(False).alias("is_store"),
+        (pl.col("clock_domain").cast(pl.String) == pl.lit(store_node, pl.String))
+        .fill_null(value=False)
+        .alias("is_store"),
         "rank",
         "step",
         "collective_seq",

@@ -58,9 +58,8 @@ def _order(node: str, locals_of: dict[int, int], known: dict[tuple[str, int], st
     if len(named) == size:
         candidates.append(dict(enumerate(sorted(named))))
     everywhere = set().union(*votes.addresses.values()) if votes.addresses else set()
-    for board in BOARDS:
-        if size == len(board) and everywhere and everywhere <= {_address(bus) for bus in board}:
-            candidates.append({i: _address(bus) for i, bus in enumerate(board)})
+    boards = [dict(enumerate(map(_address, board))) for board in BOARDS if len(board) == size]
+    candidates += [board for board in boards if everywhere and everywhere <= set(board.values())]
     for table in candidates:
         agrees = all(table.get(local) == gpu for local, gpu in own.items())
         if agrees and named <= set(table.values()):

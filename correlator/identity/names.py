@@ -17,7 +17,7 @@ import polars as pl
 from correlator.core.vocabulary import Context
 from correlator.identity.frame import attribute, is_event
 
-_NOWHERE = frozenset({"", "localhost", "localhost4", "localhost6", "ip6-localhost", "0.0.0.0", "::", "<none>", "none"})
+_NOWHERE = frozenset({"", "localhost", "localhost4", "localhost6", "ip6-localhost", "<none>", "none"})
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -42,7 +42,8 @@ def short(text: str | None) -> str | None:
     if cleaned.lower() in _NOWHERE or cleaned.startswith("127."):
         return None
     if is_address(cleaned):
-        return None if ipaddress.ip_address(cleaned).is_loopback else cleaned
+        address = ipaddress.ip_address(cleaned)
+        return None if address.is_loopback or address.is_unspecified else cleaned
     return cleaned.split(".", 1)[0] or None
 
 

@@ -38,33 +38,16 @@ def _remote_error(hit: Hit) -> Iterable[Event]:
 
 _HEARTBEAT = (
     LinePattern(
-        id="c10d.watchdog_stuck",
+        id="c10d.heartbeat_exit",
         event_name=CollateralKind.HEARTBEAT_EXIT,
         role=Role.COLLATERAL,
-        regex=r"(?:ProcessGroupNCCL's |NCCL )?watchdog got stuck for (?P<stuck_s>\d+) seconds? without making progress",
+        regex=r"(?:\[PG [^\]\n]*\] )?Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
+        r"watchdog hang",
         samples=(
-            f"{_HEAD}[PG ID 0 PG GUID 0(default_pg) Rank 3] ProcessGroupNCCL's watchdog got stuck for 480 seconds without "
-            "making progress in monitoring enqueued collectives. This typically indicates a NCCL/CUDA API hang",
-        ),
-        lookalikes=("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [pt_main_thread:4245]",),
-        source="formats.md A4",
-        build=with_group,
-    ),
-    LinePattern(
-        id="c10d.heartbeat_timed_out",
-        event_name=CollateralKind.HEARTBEAT_EXIT,
-        role=Role.COLLATERAL,
-        regex=r"(?:Heartbeat monitor timed out!|First PG on this rank that detected no heartbeat of its watchdog"
-        r"|(?:\[PG [^\]\n]*\] )?Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
-        r"watchdog hang)",
-        samples=(
-            "[rank3]:[E ProcessGroupNCCL.cpp:1182] [PG 0 Rank 3] Heartbeat monitor timed out! Process will be terminated after "
-            "dumping debug info. workMetaList_.size()=4",
-            f"{_HEAD}[PG 0 Rank 3] First PG on this rank that detected no heartbeat of its watchdog.",
             f"{_HEAD}{_GROUP}{_GROUP}Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
             "watchdog hang.",
         ),
-        lookalikes=("W1130 01:02:03.123000 12345 agent.py:77] Heartbeat monitor timed out of service",),
+        lookalikes=("Terminating the process after attempting to save, due to ProcessGroupNCCL watchdog hang.",),
         source="formats.md A4",
         build=with_group,
     ),

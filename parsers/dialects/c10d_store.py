@@ -1,11 +1,8 @@
-"""The TCPStore and its sockets (formats.md A7): nearly always collateral of the store's host going away.
-
-Also printed in a clean shutdown, when the host of the store exits first.
-"""
+"""The TCPStore's tries and hosts (formats.md A7). Its failures are collateral and stand in the catalogue."""
 
 from __future__ import annotations
 
-from correlator.core.vocabulary import CollateralKind, Context, Role
+from correlator.core.vocabulary import Context
 from correlator.parsers.base import Dialect, LinePattern
 
 _C10D = r"(?:\[c10d\] )?"
@@ -15,26 +12,6 @@ DIALECT = Dialect(
     title="PyTorch TCPStore and its sockets",
     source="formats.md A7",
     patterns=(
-        LinePattern(
-            id="c10d.store_socket_failed",
-            event_name=CollateralKind.STORE_LOST,
-            role=Role.COLLATERAL,
-            regex=_C10D
-            + r"(?P<call>(?:send|recv)\w+) failed on SocketImpl\(fd=\d+, addr=\[(?P<own_host>[^\]\n]*)\]:\d+, "
-            r"remote=\[(?P<remote>[^\]\n]*)\]:(?P<remote_port>\d+)\): (?P<reason>[^\n]+)",
-            samples=(
-                "[rank6]:[W1130 01:02:05.529361055 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=76, "
-                "addr=[node04]:60950, remote=[node01.cluster.local]:29500): Connection reset by peer",
-                "[rank6]:[W1130 01:02:05.529361055 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=76, "
-                "addr=[::ffff:10.0.0.4]:60950, remote=[::ffff:10.0.0.1]:29500): Broken pipe",
-            ),
-            lookalikes=(
-                "[W1130 01:02:05.1 socket.cpp:472] [c10d] waitForInput: poll for socket SocketImpl(fd=13, addr=[node04]:60950, "
-                "remote=[node01]:29500) returned 0, likely a timeout",
-            ),
-            priority=60,
-            source="formats.md A7",
-        ),
         LinePattern(
             id="c10d.store_poll_timeout",
             event_name=Context.MESSAGE,
@@ -46,20 +23,6 @@ DIALECT = Dialect(
             ),
             lookalikes=("waitForInput: poll for keyboard returned 0, likely a timeout",),
             source="formats.md A7",
-        ),
-        LinePattern(
-            id="c10d.store_dump_flag",
-            event_name=CollateralKind.STORE_LOST,
-            role=Role.COLLATERAL,
-            regex=r'Failed to check the "should dump" flag on TCPStore, \(maybe TCPStore server has shut down too early\)'
-            r"(?:, with error: (?P<reason>[^\n]+))?",
-            samples=(
-                "[rank3]:[W1130 01:13:03.1 ProcessGroupNCCL.cpp:1771] [PG ID 0 PG GUID 0(default_pg) Rank 3] Failed to check the "
-                '"should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: Broken pipe',
-            ),
-            lookalikes=('Failed to check the "should save" flag on TCPStore',),
-            priority=60,
-            source="formats.md A4",
         ),
         LinePattern(
             id="c10d.store_connect_failed",

@@ -195,36 +195,6 @@ _ABORTS = (
         source="formats.md A3",
         build=with_group,
     ),
-    LinePattern(
-        id="c10d.process_taken_down",
-        event_name=CollateralKind.SECONDARY_ABORT,
-        role=Role.COLLATERAL,
-        regex=r"(?:Some NCCL operations have failed or timed out\.[^\n]*)?To avoid (?:data|this) inconsistency, we are taking "
-        r"the entire process down",
-        samples=(
-            f"{_HEAD}[Rank 3] To avoid data inconsistency, we are taking the entire process down.",
-            "[E ProcessGroupNCCL.cpp:458] Some NCCL operations have failed or timed out. Due to the asynchronous nature of "
-            "CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data. To avoid this inconsistency, "
-            "we are taking the entire process down.",
-        ),
-        lookalikes=("To avoid data inconsistency, we are taking a snapshot of the entire process group.",),
-        source="formats.md A3",
-        build=with_group,
-    ),
-    LinePattern(
-        id="c10d.terminated_after_dump",
-        event_name=CollateralKind.SECONDARY_ABORT,
-        role=Role.COLLATERAL,
-        regex=r"(?:\[PG [^\]\n]*\] )?Terminating the process after attempting to dump debug info, due to collective timeout",
-        samples=(
-            "[rank3]:[F1130 01:13:03.1 ProcessGroupNCCL.cpp:1554] [PG ID 0 PG GUID 0(default_pg) Rank 3] "
-            "[PG ID 0 PG GUID 0(default_pg) Rank 3] Terminating the process after attempting to dump debug info, due to "
-            "collective timeout or exception.",
-        ),
-        lookalikes=("Terminating the process after attempting to save, due to an exception.",),
-        source="formats.md A4",
-        build=with_group,
-    ),
 )
 
 DIALECT = Dialect(

@@ -157,7 +157,6 @@ _BARRIER = (
         regex=r"Rank (?P<group_rank>\d+) timed out in monitoredBarrier after (?P<timeout_ms>\d+) ms",
         samples=(f"{_GLOO}Rank 0 timed out in monitoredBarrier after 300000 ms.",),
         lookalikes=(f"{_GLOO}[Rank 0]: Rank 5 failed to pass monitoredBarrier in 300000 ms",),
-        anchor=Anchor.ANYWHERE,
         source="formats.md A8",
     ),
     LinePattern(
@@ -171,7 +170,6 @@ _BARRIER = (
             "for send/recv from rank 0. Please check rank 0 logs for faulty rank.",
         ),
         lookalikes=("Rank 3 successfully reached monitoredBarrier",),
-        anchor=Anchor.ANYWHERE,
         source="formats.md A8",
     ),
 )

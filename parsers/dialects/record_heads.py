@@ -27,7 +27,10 @@ DIALECT = Dialect(
                 "[rank3]: Traceback (most recent call last):",
                 "  + Exception Group Traceback (most recent call last):",
             ),
-            lookalikes=("Original Traceback (most recent call last):", "see the Traceback (most recent call last): above"),
+            lookalikes=(
+                "Original Traceback (most recent call last):",
+                "see the Traceback (most recent call last): above",
+            ),
             record="traceback",
             priority=_LOWEST,
             source="formats.md A9, G1",
@@ -83,7 +86,9 @@ DIALECT = Dialect(
             event_name=FaultCode.CUDA_DEVICE_ASSERT,
             role=Role.INITIATING,
             regex=r"[^ \n][^\n]*: block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion `",
-            samples=("/pytorch/aten/src/ATen/Indexing.cu:14: indexSelect: block: [1,0,0], thread: [6,0,0] Assertion `src <",),
+            samples=(
+                "/pytorch/aten/src/ATen/Indexing.cu:14: indexSelect: block: [1,0,0], thread: [6,0,0] Assertion `src <",
+            ),
             lookalikes=(": block: [1,0,0], thread: [6,0,0] Assertion `src < 3` failed.",),
             record="device_assert_burst",
             priority=_LOWEST,

@@ -1,4 +1,4 @@
-"""The prefix peeler: takes the stacked prefixes off a line, outermost first, and keeps every fact (formats.md R5, K)."""
+"""The prefix peeler: takes stacked prefixes off a line, outermost first, and keeps every fact (formats.md R5, K)."""
 
 from __future__ import annotations
 

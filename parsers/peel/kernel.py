@@ -6,7 +6,7 @@ import re
 
 from correlator.core.vocabulary import FileKind
 from correlator.parsers.base import Layer
-from correlator.parsers.peel.state import Peeling, Rule, severity_of, severity_of_priority
+from correlator.parsers.peel.state import DIGITS, Peeling, Rule, severity_of, severity_of_priority
 from correlator.parsers.timestamps import CTIME, EPOCH, ISO, SYSLOG, boot_time, epoch
 
 _MAX_UPTIME_S = 1_000_000_000.0
@@ -47,7 +47,7 @@ def _syslog(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 
 def _iso_head(peeling: Peeling, match: re.Match[str]) -> str | None:
-    """journalctl short-iso, short-full, short-unix, rsyslog: not to be taken for a container's stamp and a user's words."""
+    """journalctl short-iso, -full, -unix, and rsyslog; not to be taken for a container's stamp and a user's words."""
     if match["tag"] != "kernel" and not match["pid"] and peeling.context.kind is not FileKind.KERNEL_LOG:
         return None
     if not peeling.stamp(Layer.SYSLOG, match["when"]):
@@ -80,7 +80,12 @@ def _dmesg(peeling: Peeling, match: re.Match[str]) -> str | None:
 def _dmesg_wall(peeling: Peeling, match: re.Match[str]) -> str | None:
     """`dmesg -T` and `dmesg --time-format iso`, with or without `-x`."""
     facility, level = match["facility"], match["level"]
-    if facility is None and match["iso"] and "," not in match["iso"] and peeling.context.kind is not FileKind.KERNEL_LOG:
+    if (
+        facility is None
+        and match["iso"]
+        and "," not in match["iso"]
+        and peeling.context.kind is not FileKind.KERNEL_LOG
+    ):
         return None
     if not peeling.stamp(Layer.KERNEL, match["ctime"] or match["iso"]):
         return None
@@ -113,7 +118,6 @@ def _monotonic_epoch(peeling: Peeling, match: re.Match[str]) -> str | None:
     return match.string[match.end() :]
 
 
-_DIGITS = "0123456789"
 RULES: tuple[Rule, ...] = (
     Rule(
         "<ADFJMNOS",
@@ -121,9 +125,10 @@ RULES: tuple[Rule, ...] = (
         _syslog,
     ),
     Rule(
-        _DIGITS + "MTWFS",
+        DIGITS + "MTWFS",
         re.compile(
-            rf"(?P<when>(?:{ISO}|[MTWFS][a-z]{{2}} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?(?: [A-Z]{{3,4}})?|{EPOCH})) "
+            rf"(?P<when>(?:{ISO}|[MTWFS][a-z]{{2}} \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?(?:"
+            rf" [A-Z]{{3,4}})?|{EPOCH})) "
             rf"{_HOST} {_TAG}"
         ),
         _iso_head,
@@ -131,7 +136,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "<",
         re.compile(
-            rf"<(?P<priority>\d{{1,3}})>1 (?P<when>{ISO}|-) (?P<host>\S{{1,255}}) (?P<tag>\S{{1,60}}) (?P<pid>\S{{1,128}}) \S{{1,60}} "
+            rf"<(?P<priority>\d{{1,3}})>1 (?P<when>{ISO}|-) (?P<host>\S{{1,255}}) (?P<tag>\S{{1,60}})"
+            rf" (?P<pid>\S{{1,128}}) \S{{1,60}} "
             r"(?:-|\[[^\]\n]{0,1000}\]) ?"
         ),
         _rfc5424,
@@ -140,6 +146,7 @@ RULES: tuple[Rule, ...] = (
         "[",
         re.compile(rf"\[(?P<when>{EPOCH})\]\[(?P<name>[\w.]{{1,80}})\]: ?"),
         _monotonic_epoch,
+        second=DIGITS,
     ),
     Rule(
         "<[",
@@ -148,14 +155,16 @@ RULES: tuple[Rule, ...] = (
             rf"(?:{_HOST} kernel: )?"
         ),
         _dmesg,
+        second=" " + DIGITS,
     ),
     Rule(
-        "[" + _DIGITS + "kudaslmncf",
+        "[" + DIGITS + "kudaslmncf",
         re.compile(
             rf"(?:(?P<facility>{_FACILITIES}) *:(?P<level>\w{{3,6}}) *: )?"
             rf"(?:\[(?P<ctime>{CTIME})\] ?|(?P<iso>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{{6}}[+-]\d\d:?\d\d) )"
         ),
         _dmesg_wall,
+        second="MTWFS",
     ),
     Rule(
         "kudaslmncf",
@@ -163,7 +172,7 @@ RULES: tuple[Rule, ...] = (
         _dmesg_decoded_raw,
     ),
     Rule(
-        _DIGITS,
+        DIGITS,
         re.compile(
             rf"(?P<ip>\d{{1,3}}(?:\.\d{{1,3}}){{3}}): (?:{_FACILITIES}): +(?P<level>\w{{3,8}}): \[(?P<when>{ISO})\]: ?"
         ),

@@ -1,4 +1,4 @@
-"""What srun, pdsh, mpirun, Ray, torchrun's tee, Slurm and DeepSpeed's launcher put before a line (formats.md B5, E1-E5)."""
+"""What srun, pdsh, mpirun, Ray, torchrun's tee, Slurm and DeepSpeed put before a line (formats.md B5, E1-E5)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import re
 
 from correlator.core.vocabulary import FileKind, Severity
 from correlator.parsers.base import Layer
-from correlator.parsers.peel.state import Peeling, Rule, number, severity_of
+from correlator.parsers.peel.state import DIGITS, LETTERS, Peeling, Rule, number, severity_of
 from correlator.parsers.timestamps import CTIME
 
 _ONE_WRITER = frozenset({FileKind.RANK_LOG, FileKind.KERNEL_LOG, FileKind.NCCL_DEBUG_LOG, FileKind.STACK_DUMP})
 _OUTER = frozenset({Layer.CRI, Layer.KUBECTL, Layer.DOCKER_JSON})
 _NO_HOST = re.compile(
-    r"(?:rank|task|cuda|mlx|nvme|eth|ib|bond|epoch|step|iter|batch|device|stage|layer|thread|python|proc|process|attempt|phase"
-    r"|node_rank|group|pg|tp|pp|dp|ep|cp|line|frame|link|sd|level|run|fold|split|model|expert|warn|error|info|debug|test|train"
+    r"(?:rank|task|cuda|mlx|nvme|eth|ib|bond|epoch|step|iter|batch|device|stage|layer|thread|python|proc|process"
+    r"|attempt|phase"
+    r"|node_rank|group|pg|tp|pp|dp|ep|cp|line|frame|link|sd|level|run|fold|split|model|expert|warn|error|info"
+    r"|debug|test|train"
     r"|eval|val|block|conv|fp|bf|int|float|utf|sha|md)[-_\d.]*$"
     r"|(?:gpu|worker|job)[-_]?[1-9]?\d$"
 )
@@ -122,10 +124,9 @@ def _deepspeed(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 
 _STREAM = r"(?:<(?P<stream>stdout|stderr|stddiag)>)"
-_DIGITS = "0123456789"
 RULES: tuple[Rule, ...] = (
-    Rule(_DIGITS + " ", re.compile(r" {0,6}(\d{1,6}):(?: |$)"), _label),
-    Rule("", re.compile(r"([A-Za-z0-9][\w.-]{1,253}):(?: |$)"), _pdsh),
+    Rule(DIGITS + " ", re.compile(r" {0,6}(\d{1,6}):(?: |$)"), _label),
+    Rule(LETTERS + DIGITS, re.compile(r"([A-Za-z0-9][\w.-]{1,253}):(?: |$)"), _pdsh),
     Rule(
         "[" + "MTWFS",
         re.compile(
@@ -133,36 +134,45 @@ RULES: tuple[Rule, ...] = (
             r")"
         ),
         _mpi,
+        second=DIGITS + "p",
     ),
     Rule(
         "[" + "MTWFS",
         re.compile(
-            rf"(?P<when>{CTIME})?\[(?:prterun-(?P<host>[\w.-]{{1,253}})-\d{{1,9}}@)?(?:\d{{1,9}},)?(?P<rank>\d{{1,9}})\]"
+            rf"(?P<when>{CTIME})?\[(?:prterun-(?P<host>[\w.-]{{1,253}})-\d{{1,9}}@)?(?:\d{{1,9}},)?(?P<rank>\d{{1,9"
+            rf"}})\]"
             rf"{_STREAM}: ?"
         ),
         _mpi,
+        second=DIGITS + "p",
     ),
     Rule(
         "(",
         re.compile(
-            r"\((?P<actor>[A-Za-z_][\w.:<>-]{0,120}(?: [\w.<>-]{1,60}){0,3}?)(?: rank=(?P<rank>\d{1,6}))? pid=(?P<pid>\d{1,9})"
+            r"\((?P<actor>[A-Za-z_][\w.:<>-]{0,120}(?: [\w.<>-]{1,60}){0,3}?)(?: rank=(?P<rank>\d{1,6}))?"
+            r" pid=(?P<pid>\d{1,9})"
             r"(?:, ip=(?P<ip>[\w.:]{2,64}))?\) ?"
         ),
         _ray,
     ),
-    Rule("(", re.compile(r"\((raylet|gcs_server|autoscaler)(?: \+\w{1,12})?(?:, ip=([\w.:]{2,64}))?\) ?"), _ray_component),
+    Rule(
+        "(", re.compile(r"\((raylet|gcs_server|autoscaler)(?: \+\w{1,12})?(?:, ip=([\w.:]{2,64}))?\) ?"), _ray_component
+    ),
     Rule(
         "[",
         re.compile(
-            r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([DIWECF]) (\d{1,9}) \d{1,9}\] (?:\(([\w-]{1,40})\) )?([\w./-]{1,80}:\d{1,6}): "
+            r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([DIWECF]) (\d{1,9}) \d{1,9}\] (?:\(([\w-]{1,40})\)"
+            r" )?([\w./-]{1,80}:\d{1,6}): "
         ),
         _ray_native,
+        second=DIGITS,
     ),
-    Rule("[", re.compile(r"\[(?:default|trainer|worker|actor)(\d{1,6})\]:"), _tee),
+    Rule("[", re.compile(r"\[(?:default|trainer|worker|actor)(\d{1,6})\]:"), _tee, second="dtwa"),
     Rule(
         "sS",
         re.compile(
-            r"(srun|sbatch|salloc|scancel|slurmstepd|slurmd|slurmctld)(?:-([\w.-]{1,253}))?: (?:(error|fatal|warning|debug\d?): )?"
+            r"(srun|sbatch|salloc|scancel|slurmstepd|slurmd|slurmctld)(?:-([\w.-]{1,253}))?: (?:(error|fatal"
+            r"|warning|debug\d?): )?"
         ),
         _slurm,
     ),
@@ -173,6 +183,7 @@ RULES: tuple[Rule, ...] = (
             r"(?:slurm\w+: )?(?:(error|fatal|debug\d?|verbose|info): )?"
         ),
         _slurm_daemon,
+        second=DIGITS,
     ),
     Rule(
         "[",
@@ -181,5 +192,6 @@ RULES: tuple[Rule, ...] = (
             r"\[([\w.]{1,80}\.py:\d{1,6}):([\w<>]{1,80})\] ?"
         ),
         _deepspeed,
+        second=DIGITS,
     ),
 )

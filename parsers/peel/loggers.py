@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from correlator.parsers.base import Layer
-from correlator.parsers.peel.state import Peeling, Rule, number
+from correlator.parsers.peel.state import DIGITS, LETTERS, Peeling, Rule, number
 from correlator.parsers.timestamps import CLOCK, ISO, US, without_year
 
 _LEVEL = (
@@ -16,7 +16,8 @@ _NAME = r"[A-Za-z_][\w.$/-]{0,200}"
 _WHEN = rf"(?P<when>{ISO}|{US})"
 # Words before a colon that belong to the message, not to a logger.
 _NO_LOGGER = re.compile(
-    r"(?:[\w.]*\.)?(?:[A-Z]\w*|step|iter|iteration|epoch|loss|error|warning|rank|batch|eval|train|lr|time|world_size|host|pid)$"
+    r"(?:[\w.]*\.)?(?:[A-Z]\w*|step|iter|iteration|epoch|loss|error|warning|rank|batch|eval|train|lr|time"
+    r"|world_size|host|pid)$"
 )
 _VOICED = frozenset({Layer.LOGGING, Layer.GLOG, Layer.VLLM, Layer.TORCH_PYTHON, Layer.JSON_LOG, Layer.DEEPSPEED})
 
@@ -57,7 +58,7 @@ def _dashes(peeling: Peeling, match: re.Match[str]) -> str | None:
     if rest is None or match["name"]:
         return rest
     named = _DASHED_NAME.match(rest)
-    if named is None or _NO_LOGGER.match(named[1]) and not named[2].startswith("   "):
+    if named is None or (_NO_LOGGER.match(named[1]) and not named[2].startswith("   ")):
         return rest
     peeling.logger = named[1]
     return rest[named.end() :]
@@ -96,49 +97,72 @@ def _app_tag(peeling: Peeling, match: re.Match[str]) -> str | None:
     return match.string[match.end() :]
 
 
-_LOGGER_NAME = re.compile(rf"(?:(?P<source>[\w./-]{{1,120}}\.(?:py|cc|cpp|go):\d{{1,6}})|(?P<name>{_NAME}))(?P<tail>: | -- | - | \| )")
+_LOGGER_NAME = re.compile(
+    rf"(?:(?P<source>[\w./-]{{1,120}}\.(?:py|cc|cpp|go):\d{{1,6}})|(?P<name>{_NAME}))(?P<tail>: | -- | - | \| )"
+)
 _DASHED_NAME = re.compile(rf"({_NAME}) -( +)")
-_DIGITS = "0123456789"
 RULES: tuple[Rule, ...] = (
-    Rule("[", re.compile(rf"\[NeMo (?P<level>[IWEDC]) {_WHEN} (?P<source>[\w.-]{{1,80}}:\d{{1,6}})(?: rank:(?P<rank>\d{{1,6}}))?\] ?"), _voice),
     Rule(
-        _DIGITS,
+        "[",
         re.compile(
-            rf"{_WHEN}: rank(?P<rank>\d{{1,6}})\[(?P<pid>\d{{1,9}})\]\[[^\]\n]{{1,80}}\]: (?P<level>{_LEVEL}): (?:(?P<name>{_NAME}): )?"
+            rf"\[NeMo (?P<level>[IWEDC]) {_WHEN} (?P<source>[\w.-]{{1,80}}:\d{{1,6}})(?: rank:(?P<rank>\d{{1,6}}))?\] ?"
+        ),
+        _voice,
+        second=LETTERS,
+    ),
+    Rule(
+        DIGITS,
+        re.compile(
+            rf"{_WHEN}: rank(?P<rank>\d{{1,6}})\[(?P<pid>\d{{1,9}})\]\[[^\]\n]{{1,80}}\]: (?P<level>{_LEVEL}):"
+            rf" (?:(?P<name>{_NAME}): )?"
         ),
         _voice,
     ),
     Rule(
-        _DIGITS,
+        DIGITS,
         re.compile(rf"{_WHEN} \| (?P<level>[A-Z]{{4,8}}) *\| (?:(?P<name>{_NAME}):(?:[\w<>.]{{1,80}}:)?\d{{1,6}} - )?"),
         _voice,
     ),
-    Rule(_DIGITS, re.compile(rf"{_WHEN} \[(?P<level>{_LEVEL}) +\] "), _voice),
-    Rule(_DIGITS, re.compile(rf"{_WHEN} - (?:(?P<name>{_NAME}) - )?(?P<level>{_LEVEL}) - (?:(?P<source>[\w.]{{1,80}}:\d{{1,6}}) - )?"), _dashes),
-    Rule(_DIGITS, re.compile(rf"{_WHEN}:?[ \t]+(?P<level>{_LEVEL}) +\[(?P<pid>\d{{1,9}}):\d{{1,9}}\] "), _voice),
+    Rule(DIGITS, re.compile(rf"{_WHEN} \[(?P<level>{_LEVEL}) +\] "), _voice),
     Rule(
-        _DIGITS,
-        re.compile(rf"(?P<when>{ISO}|{US}|{CLOCK}):?(?:[ \t]+|\|)(?P<open>\[?)(?P<level>{_LEVEL})\b *\]?(?:: +|[ \t]+-[ \t]+|[ \t]+|\|)"),
+        DIGITS,
+        re.compile(
+            rf"{_WHEN} - (?:(?P<name>{_NAME}) - )?(?P<level>{_LEVEL}) - (?:(?P<source>[\w.]{{1,80}}:\d{{1,6}}) - )?"
+        ),
+        _dashes,
+    ),
+    Rule(DIGITS, re.compile(rf"{_WHEN}:?[ \t]+(?P<level>{_LEVEL}) +\[(?P<pid>\d{{1,9}}):\d{{1,9}}\] "), _voice),
+    Rule(
+        DIGITS,
+        re.compile(
+            rf"(?P<when>{ISO}|{US}|{CLOCK}):?(?:[ \t]+|\|)(?P<open>\[?)(?P<level>{_LEVEL})\b *\]?(?:: +"
+            rf"|[ \t]+-[ \t]+|[ \t]+|\|)"
+        ),
         _level_then_name,
     ),
     Rule(
         "[",
         re.compile(rf"\[(?P<level>{_LEVEL})\|(?P<source>[\w./-]{{1,120}}\.py:\d{{1,6}})\] {_WHEN} >> ?"),
         _voice,
+        second=LETTERS,
     ),
     Rule(
         "[",
-        re.compile(rf"\[(?P<when>[A-Z][a-z]{{2}} \d\d \d{{4}} \d\d:\d\d:\d\d)\] \[(?P<level>[A-Z]{{4,8}})\] \[tid \d{{1,9}}\] "),
+        re.compile(r"\[(?P<when>[A-Z][a-z]{2} \d\d \d{4} \d\d:\d\d:\d\d)\] \[(?P<level>[A-Z]{4,8})\] \[tid \d{1,9}\] "),
         _voice,
+        second=LETTERS,
     ),
-    Rule("[", re.compile(rf"\[(?P<level>{_LEVEL}) *\]\[? ?{_WHEN}\]? ?"), _voice),
+    Rule("[", re.compile(rf"\[(?P<level>{_LEVEL}) *\]\[? ?{_WHEN}\]? ?"), _voice, second=LETTERS),
     Rule(
         " [",
         re.compile(
-            rf" ?\[(?P<when>{ISO}|{US}|{CLOCK})(?: (?:ATTN_)?(?:DP|TP|PP|EP|CP)\d{{1,5}})*\](?: ?\[(?P<name>{_NAME})\](?= ?\[))?"
-            rf"(?: ?\[(?P<level>{_LEVEL}) *\]| (?P<plain>{_LEVEL})\b)?(?: - | +|: )?(?:(?P<source>[\w./-]{{1,120}}\.py:\d{{1,6}}) - )?"
+            rf" ?\[(?P<when>{ISO}|{US}|{CLOCK})(?: (?:ATTN_)?(?:DP|TP|PP|EP|CP)\d{{1,5}})*\](?:"
+            rf" ?\[(?P<name>{_NAME})\](?= ?\[))?"
+            rf"(?: ?\[(?P<level>{_LEVEL}) *\]| (?P<plain>{_LEVEL})\b)?(?: - | +|:"
+            rf" )?(?:(?P<source>[\w./-]{{1,120}}\.py:\d{{1,6}}) - )?"
         ),
         _bracketed,
+        second=DIGITS,
     ),
     Rule(
         "DIWECF",
@@ -148,11 +172,13 @@ RULES: tuple[Rule, ...] = (
         ),
         _vllm,
     ),
-    Rule("DIWECF", re.compile(rf"(?P<level>{_LEVEL})[: ] *{_WHEN} (?:(?P<source>[\w./-]{{1,120}}:\d{{1,6}}) )?"), _voice),
-    Rule("[", re.compile(rf"\[(?P<rank>\d{{1,6}})\] (?P<level>{_LEVEL}): "), _voice),
-    Rule("[", re.compile(rf"\[([A-Za-z_][\w-]{{0,40}})\] (?={ISO} - )"), _app_tag),
-    Rule("[", re.compile(r"\[[Rr]ank[ =:]? ?(\d{1,6})(?:/\d{1,6})?\]:? ?"), _rank_tag),
+    Rule(
+        "DIWECF", re.compile(rf"(?P<level>{_LEVEL})[: ] *{_WHEN} (?:(?P<source>[\w./-]{{1,120}}:\d{{1,6}}) )?"), _voice
+    ),
+    Rule("[", re.compile(rf"\[(?P<rank>\d{{1,6}})\] (?P<level>{_LEVEL}): "), _voice, second=DIGITS),
+    Rule("[", re.compile(rf"\[([A-Za-z_][\w-]{{0,40}})\] (?={ISO} - )"), _app_tag, second=LETTERS + "_"),
+    Rule("[", re.compile(r"\[[Rr]ank[ =:]? ?(\d{1,6})(?:/\d{1,6})?\]:? ?"), _rank_tag, second="rR"),
     Rule("rR", re.compile(r"[Rr]ank[ =](\d{1,6})(?:/\d{1,6})?: "), _rank_tag),
     Rule("(", re.compile(r"\((\d{1,6})\) "), _rank_tag),
-    Rule(_DIGITS, re.compile(rf"(?P<when>{ISO})(?:: | - | )"), _stamped_only),
+    Rule(DIGITS, re.compile(rf"(?P<when>{ISO})(?:: | - | )"), _stamped_only),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from correlator.parsers.base import Layer
-from correlator.parsers.peel.state import Peeling, Rule, number
+from correlator.parsers.peel.state import DIGITS, LETTERS, Peeling, Rule, number
 from correlator.parsers.timestamps import CLOCK, ISO
 
 
@@ -35,13 +35,14 @@ def _ucx(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "",
+        "[" + LETTERS + DIGITS,
         re.compile(
             rf"(?:\[?(?P<when>{ISO}|{CLOCK})\]? )?(?P<host>[A-Za-z0-9][\w.-]{{0,253}}):(?P<pid>\d{{1,9}}):\d{{1,9}} "
             r"(?:\[(?P<device>\d{1,4})\] )?(?:\d{1,9}\.\d{1,9} )?(?:(?P<source>[\w./+-]{1,200}:\d{1,6}) )?"
             r"(?:\((?P<function>[\w:~<>]{1,120})\) )?NCCL (?P<level>WARN|INFO|ABORT|TRACE|VERSION|CALL) ?"
         ),
         _nccl,
+        second=DIGITS,
     ),
     Rule(
         "[",
@@ -50,5 +51,6 @@ RULES: tuple[Rule, ...] = (
             r"(?P<source>[\w./-]{1,80}:\d{1,6}) +UCX +(?P<level>[A-Z]{3,6}) +"
         ),
         _ucx,
+        second=DIGITS,
     ),
 )

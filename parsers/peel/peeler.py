@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from correlator.parsers.base import FileContext, Layer, Prefix
 from correlator.parsers.peel import kernel, launchers, loggers, nccl, structured, torch, transport
@@ -10,7 +11,6 @@ from correlator.parsers.peel.state import Peeling, Rule
 from correlator.parsers.timestamps import NS_PER_SECOND
 
 _MAX_DEPTH = 16
-_ANY_HEAD = [chr(code) for code in range(32, 127)]
 _REPEATED = re.compile(
     r" ?\[repeated (\d{1,9})x across (?:cluster|all nodes|node)\]|(?<=.) \(Ray deduplicates logs by default\.[^\n]*$"
 )
@@ -25,9 +25,12 @@ RULES: tuple[Rule, ...] = (
     *structured.RULES,
     *loggers.RULES,
 )
-_BY_HEAD: dict[str, tuple[Rule, ...]] = {
-    head: tuple(rule for rule in RULES if not rule.heads or head in rule.heads) for head in _ANY_HEAD
-}
+
+
+@lru_cache(maxsize=4096)
+def _candidates(start: str) -> tuple[Rule, ...]:
+    """The rules for a text by its first two characters."""
+    return tuple(rule for rule in RULES if rule.may_begin(start))
 
 
 def peel(text: str, context: FileContext) -> tuple[Prefix, str]:
@@ -40,7 +43,7 @@ def peel(text: str, context: FileContext) -> tuple[Prefix, str]:
     peeling = Peeling(context)
     message = text
     while len(peeling.layers) < _MAX_DEPTH and message:
-        for rule in _BY_HEAD.get(message[0], ()):
+        for rule in _candidates(message[:2]):
             match = rule.regex.match(message)
             if match and (rest := rule.apply(peeling, match)) is not None:
                 message = rest

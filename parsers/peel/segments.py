@@ -48,6 +48,6 @@ def segments(raw: bytes, limit: int = 1 << 18) -> list[tuple[int, str]]:
 
 
 def embedded_start(message: str) -> int | None:
-    """Where in a message another writer's line begins without a newline (torn lines, formats.md R6); None if nowhere."""
+    """Where in a message another writer's line begins (torn lines, formats.md R6); None if nowhere."""
     match = _EMBEDDED.search(message, 1)
     return match.start() if match else None

@@ -10,6 +10,9 @@ from correlator.core.vocabulary import Severity
 from correlator.parsers.base import FileContext, Layer, Prefix, Stamp
 from correlator.parsers.timestamps import parse_stamp
 
+DIGITS = "0123456789"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
 COLLECTORS = frozenset(
     {Layer.CRI, Layer.KUBECTL, Layer.DOCKER_JSON, Layer.SYSLOG, Layer.KERNEL, Layer.MPI_TAG},
 )
@@ -44,7 +47,7 @@ _SEVERITIES = {
     "ALERT": Severity.FATAL,
     "CRIT": Severity.FATAL,
 }
-_SYSLOG_LEVELS = "EMERG ALERT CRIT ERR WARN NOTICE INFO DEBUG".split()
+_SYSLOG_LEVELS = ["EMERG", "ALERT", "CRIT", "ERR", "WARN", "NOTICE", "INFO", "DEBUG"]
 
 
 def severity_of(word: str | None) -> Severity | None:
@@ -164,6 +167,14 @@ class Rule:
     heads: str
     regex: re.Pattern[str]
     apply: Apply
+    second: str = ""
+    """Behind a `[`, the characters that can follow it; empty = any."""
+
+    def may_begin(self, start: str) -> bool:
+        """Whether a text that begins with these two characters (or one) is worth a try."""
+        if self.heads and start[0] not in self.heads:
+            return False
+        return not (self.second and start[0] == "[") or start[1:] in self.second
 
 
 def number(text: str | None) -> int | None:

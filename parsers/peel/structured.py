@@ -1,4 +1,4 @@
-"""Lines that are JSON objects: docker json-file, journald, cloud exports, structured loggers (formats.md E2, H4, I5)."""
+"""Lines that are JSON objects: docker, journald, cloud exports, structured loggers (formats.md E2, H4, I5)."""
 
 from __future__ import annotations
 
@@ -141,7 +141,9 @@ RULES: tuple[Rule, ...] = (
     Rule("{", re.compile(r"\{ ?\""), _json),
     Rule(
         "t",
-        re.compile(r'time="?([^"\s]{8,40})"? level=(\w{3,8}) (?:source="?[^"\s]{0,200}"? )?msg=("(?:[^"\\\n]|\\.)*"|[^\n]*)'),
+        re.compile(
+            r'time="?([^"\s]{8,40})"? level=(\w{3,8}) (?:source="?[^"\s]{0,200}"? )?msg=("(?:[^"\\\n]|\\.)*"|[^\n]*)'
+        ),
         _logfmt,
     ),
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from correlator.parsers.base import Layer
-from correlator.parsers.peel.state import Peeling, Rule, number
+from correlator.parsers.peel.state import DIGITS, Peeling, Rule, number
 from correlator.parsers.timestamps import ISO, MONTH_DAY, epoch, month_day
 
-_C10D_SOURCE = re.compile(r"(?:ProcessGroup\w*|TCPStore\w*|socket|NCCLUtils|Utils|reducer|logger|FlightRecorder)\.[ch]pp:")
+_C10D_SOURCE = re.compile(
+    r"(?:ProcessGroup\w*|TCPStore\w*|socket|NCCLUtils|Utils|reducer|logger|FlightRecorder)\.[ch]pp:"
+)
 _GLOBAL_RANK_VOICES = frozenset({Layer.DEEPSPEED, Layer.LOGGING, Layer.VLLM, Layer.JSON_LOG})
 
 
@@ -104,7 +106,7 @@ def _old_process_group(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 
 def _work_rank(peeling: Peeling, match: re.Match[str]) -> str | None:
-    """`[Rank 3]`: a rank in some group where c10d prints it, the global rank after a logger's stamp (formats.md R4, F3)."""
+    """`[Rank 3]`: a rank in some group by c10d, the global rank after a logger's stamp (formats.md R4, F3)."""
     voices = set(peeling.layers)
     value = number(match[1])
     peeling.layers.append(Layer.WORK_RANK)
@@ -128,9 +130,9 @@ def _horovod(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 _SOURCE = r"(?P<source>[\w./<>+-]{1,200}:\d{1,6})"
 RULES: tuple[Rule, ...] = (
-    Rule("[", re.compile(r"\[rank(\d{1,6})\]: ?"), _rank),
-    Rule("[", re.compile(rf"\[(?P<level>[FEWIVC])(?P<when>{MONTH_DAY}) {_SOURCE}\] ?"), _c10d),
-    Rule("[", re.compile(rf"\[(?P<level>[FEWIVC])(?P<when>) {_SOURCE}\] ?"), _c10d),
+    Rule("[", re.compile(r"\[rank(\d{1,6})\]: ?"), _rank, second="r"),
+    Rule("[", re.compile(rf"\[(?P<level>[FEWIVC])(?P<when>{MONTH_DAY}) {_SOURCE}\] ?"), _c10d, second="FEWIVC"),
+    Rule("[", re.compile(rf"\[(?P<level>[FEWIVC])(?P<when>) {_SOURCE}\] ?"), _c10d, second="FEWIVC"),
     Rule(
         "FEWIVCD",
         re.compile(
@@ -140,28 +142,39 @@ RULES: tuple[Rule, ...] = (
         _glog,
     ),
     Rule("FEWI", re.compile(rf"([FEWI])0000 00:00:(\d{{10}}\.\d{{6}}) +\d{{1,19}} {_SOURCE}\] ?"), _grpc),
-    Rule("0123456789", re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,6}): ([FEWIV]) ([\w./-]{1,200}:\d{1,6})\] ?"), _tsl),
-    Rule("[", re.compile(rf"\[({ISO})\] (torch[\w.]{{0,200}}): \[([A-Z]{{4,8}})\] ?"), _torch_bracketed),
+    Rule(
+        DIGITS,
+        re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,6}): ([FEWIV]) ([\w./-]{1,200}:\d{1,6})\] ?"),
+        _tsl,
+    ),
+    Rule("[", re.compile(rf"\[({ISO})\] (torch[\w.]{{0,200}}): \[([A-Z]{{4,8}})\] ?"), _torch_bracketed, second=DIGITS),
     Rule("DIWEC", re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):([A-Za-z_][\w.]{0,200}):"), _basic_format),
     Rule(
         "[",
         re.compile(
-            r"\[PG ID (?P<local>[^\s\]]{1,60}) PG GUID (?P<guid>[^\s(\]]{0,200})(?:\((?P<description>[^)\]\n]{0,200})\))? "
+            r"\[PG ID (?P<local>[^\s\]]{1,60}) PG GUID (?P<guid>[^\s(\]]{0,200})(?:\((?P<description>[^)\]\n]{0,20"
+            r"0})\))? "
             r"Rank (?P<rank>\d{1,6})\] *"
         ),
         _process_group,
+        second="P",
     ),
-    Rule(
-        "[",
-        re.compile(r"\[PG (?P<local>[^\s\]]{1,200})(?: \((?P<description>[^)\]\n]{0,200})\))? Rank (?P<rank>\d{1,6})\] *"),
-        _old_process_group,
-    ),
-    Rule("[", re.compile(r"\[Rank (\d{1,6})\]:? *"), _work_rank),
     Rule(
         "[",
         re.compile(
-            r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.[ \d]{3,6}): ([A-Z]) (horovod/[\w./-]{1,200}:\d{1,6})\] ?(?:\[(\d{1,6})\]: ?)?"
+            r"\[PG (?P<local>[^\s\]]{1,200})(?: \((?P<description>[^)\]\n]{0,200})\))? Rank (?P<rank>\d{1,6})\] *"
+        ),
+        _old_process_group,
+        second="P",
+    ),
+    Rule("[", re.compile(r"\[Rank (\d{1,6})\]:? *"), _work_rank, second="R"),
+    Rule(
+        "[",
+        re.compile(
+            r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.[ \d]{3,6}): ([A-Z]) (horovod/[\w./-]{1,200}:\d{1,6})\]"
+            r" ?(?:\[(\d{1,6})\]: ?)?"
         ),
         _horovod,
+        second=DIGITS,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from correlator.parsers.base import Layer
-from correlator.parsers.peel.state import Peeling, Rule
+from correlator.parsers.peel.state import DIGITS, Peeling, Rule
 
 _RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
 
@@ -37,18 +37,19 @@ def _kubectl(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("0123456789", re.compile(rf"({_RFC3339}) (stdout|stderr) ([FP])(?::[A-Z:]+)?(?: |$)"), _cri),
-    Rule("[", re.compile(r"\[pod/([^/\]\n]{1,253})(?:/[^\]\n]{1,253})?\] ?"), _pod),
+    Rule(DIGITS, re.compile(rf"({_RFC3339}) (stdout|stderr) ([FP])(?::[A-Z:]+)?(?: |$)"), _cri),
+    Rule("[", re.compile(r"\[pod/([^/\]\n]{1,253})(?:/[^\]\n]{1,253})?\] ?"), _pod, second="p"),
     Rule(
-        "0123456789",
-        # 9 digits as printed by the runtime, trailing zeros cut by Go; not `[info ]` (structlog), not `host tag:` (syslog).
+        DIGITS,
+        # 9 digits by the runtime, trailing zeros cut by Go; not `[info ]` (structlog), not `host tag:` (syslog).
         re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(?:\d{7,9}|\d{4,5})(?:Z|[+-]\d\d:\d\d))(?: |$)"),
         _kubectl,
     ),
     Rule(
-        "0123456789",
+        DIGITS,
         re.compile(
-            rf"({_RFC3339}) (?=\[rank\d|\[default\d|\[[FEWIV]\d{{3,4}} |[\w.-]+:\d+:\d+ \[|Traceback \(|terminate called"
+            rf"({_RFC3339}) (?=\[rank\d|\[default\d|\[[FEWIV]\d{{3,4}} |[\w.-]+:\d+:\d+ \[|Traceback \(|terminate"
+            rf" called"
             r"|\d{4}-\d\d-\d\d|\[\d{4}-\d\d-\d\d|[FEWIC]\d{4} \d\d:)"
         ),
         _kubectl,

@@ -15,9 +15,13 @@ from correlator.parsers.records.window import Stitcher, Verdict, Window, collect
 if TYPE_CHECKING:
     from correlator.parsers.table import PatternTable
 
-_THREAD = re.compile(r"(?P<current>Current )?[Tt]hread(?:'s C stack trace)? ?(?P<id>0x[0-9a-f]+)?[^\n]{0,80}\(most recent call first\):")
+_THREAD = re.compile(
+    r"(?P<current>Current )?[Tt]hread(?:'s C stack trace)? ?(?P<id>0x[0-9a-f]+)?[^\n]{0,80}\(most recent call first\):"
+)
 _LAST = re.compile(r"Extension modules: ")
-_BODY = re.compile(r'\s+File "|\s+<no Python frame>|\s+Binary file |\s+\.\.\.|Python runtime state: |\s+<truncated|\s+[/<]')
+_BODY = re.compile(
+    r'\s+File "|\s+<no Python frame>|\s+Binary file |\s+\.\.\.|Python runtime state: |\s+<truncated|\s+[/<]'
+)
 
 
 class _Reader:

@@ -8,13 +8,18 @@ from correlator.parsers.base import Line, Record
 from correlator.parsers.records.window import Stitcher, Verdict, Window, carrier, collect
 
 _OOM_PART = re.compile(
-    r"CPU: \d|Hardware name: |Call Trace:|\s+(?:\? )?\S+\+0x|\s*</?(?:TASK|IRQ|NMI)>|RIP: |RSP: |RAX: |RDX: |RBP: |R1\d: |Code: "
-    r"|Mem-Info:|memory: usage |swap: usage |kmem: usage |Memory cgroup stats|active_anon|\s+\w+:\d|Node \d|lowmem_reserve|\d+ total pagecache"
-    r"|\d+ pages |\d+ page|Free swap|Total swap|Tasks state|Tasks in |\[ *(?:pid|\d+) *\]|anon \d|file \d|\w+ \d+$|oom-kill:|Swap cache"
+    r"CPU: \d|Hardware name: |Call Trace:|\s+(?:\? )?\S+\+0x|\s*</?(?:TASK|IRQ|NMI)>|RIP: |RSP: |RAX: |RDX: |RBP:"
+    r" |R1\d: |Code: "
+    r"|Mem-Info:|memory: usage |swap: usage |kmem: usage |Memory cgroup stats|active_anon|\s+\w+:\d|Node \d"
+    r"|lowmem_reserve|\d+ total pagecache"
+    r"|\d+ pages |\d+ page|Free swap|Total swap|Tasks state|Tasks in |\[ *(?:pid|\d+) *\]|anon \d|file \d|\w+"
+    r" \d+$|oom-kill:|Swap cache"
     r"|Unreclaimable|Killed |Out of memory: |Memory cgroup out of memory: |cpuset=|memory\+swap"
 )
 _OOM_END = re.compile(r"oom-kill:|(?:Memory cgroup o|O)ut of memory: Kill|Killed process \d|oom_reaper: ")
-_XID_MORE = re.compile(r"NVRM: (?!Xid|GPU Board|GPU at|loading|The NVIDIA)[^\n]*|[ \t]+(?:Channel|Intr|Error|EXCEPTION)")
+_XID_MORE = re.compile(
+    r"NVRM: (?!Xid|GPU Board|GPU at|loading|The NVIDIA)[^\n]*|[ \t]+(?:Channel|Intr|Error|EXCEPTION)"
+)
 _XID_LIMIT = 32
 
 

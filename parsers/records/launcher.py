@@ -1,4 +1,4 @@
-"""Reports of launchers: ChildFailedError tables, rendezvous results, mpirun and signal blocks (formats.md B2, B3, E5)."""
+"""Reports of launchers: ChildFailedError tables, rendezvous results, mpirun blocks (formats.md B2, B3, E3, E5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from correlator.core.event import Event
 from correlator.core.vocabulary import Context
-from correlator.parsers.base import Hit, Line, Record
+from correlator.parsers.base import Line, Record
 from correlator.parsers.classify import classify_exception
 from correlator.parsers.exceptions import innermost_user_frame, parse_frame
 from correlator.parsers.records.window import Stitcher, Verdict, Window, carrier, collect, voice

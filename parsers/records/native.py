@@ -1,4 +1,4 @@
-"""Blocks that C++ prints without prefixes: c10d errors with frames, `terminate called`, NCCL's error text (formats.md A3, A5, G3)."""
+"""Blocks that C++ prints: c10d errors with frames, `terminate called`, NCCL's error text (formats.md A3, A5, G3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _FRAME = re.compile(
     r"Exception raised from |frame #\d|<omitting python frames>|C\+\+ CapturedTraceback:|#\d{1,3} |<unknown function>"
 )
 _TEXT = re.compile(
-    r"\s*what\(\):|(?:CUDA|HIP) kernel errors might|For debugging consider|Compile with `|Search for `|Device-side assert"
+    r"\s*what\(\):|(?:CUDA|HIP) kernel errors might|For debugging consider|Compile with `|Search for `"
+    r"|Device-side assert"
     r"|nccl[A-Z]\w+: |Last error:|Unknown NCCL error|Original exception:|Stack trace of the failed collective"
 )
 
@@ -75,7 +76,9 @@ def _describe(hit: Hit, table: PatternTable) -> Iterable[Event]:
     facts |= {"exception_type": thrown["type"], "exception_message": what or None}
     if what:
         facts["body"] = f"{record.lines[0].message}: {what}"
-        meaning = classify_exception(thrown["type"].replace("::", "."), _GROUP_PREFIX.sub("", what, count=1), None, table)
+        meaning = classify_exception(
+            thrown["type"].replace("::", "."), _GROUP_PREFIX.sub("", what, count=1), None, table
+        )
         if meaning.signature != FALLBACK:
             collateral = meaning.role is not Role.INITIATING
             facts |= {

@@ -1,4 +1,4 @@
-"""Python tracebacks: chains, groups, notes, messages of several lines, rank-prefixed and interleaved (formats.md A5, A9, A10, G1)."""
+"""Python tracebacks: chains, groups, notes, long messages, rank-prefixed, interleaved (formats.md A5, A9, A10, G1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from correlator.core.event import Event
 from correlator.core.vocabulary import Context, Role
 from correlator.parsers.base import Hit, Layer, Line, Record
 from correlator.parsers.classify import Decision, decide
-from correlator.parsers.exceptions import DIRECT_CAUSE, DURING_HANDLING, TRACEBACK_HEAD, is_final, parse_exceptions, parse_frame
+from correlator.parsers.exceptions import (
+    DIRECT_CAUSE,
+    DURING_HANDLING,
+    TRACEBACK_HEAD,
+    is_final,
+    parse_exceptions,
+    parse_frame,
+)
 from correlator.parsers.records.window import Stitcher, Verdict, Window, collect, voice
 
 if TYPE_CHECKING:
@@ -24,7 +31,8 @@ _PART_OF_MESSAGE = frozenset({"nccl_exception_text", "traceback"})
 _CONTINUATION = re.compile(
     r"(?:CUDA|HIP) kernel errors might|For debugging consider|Compile with `|Search for `|Device-side assert"
     r"|nccl[A-Z]\w+: |Last error:|Unknown NCCL error|Exception raised from |frame #\d|<omitting python frames>"
-    r"|C\+\+ CapturedTraceback:|#\d+ |The actor |Original exception:|\[?/?[\w./-]*gloo/|\(raised from |See inner exception"
+    r"|C\+\+ CapturedTraceback:|#\d+ |The actor |Original exception:|\[?/?[\w./-]*gloo/|\(raised from |See inner"
+    r" exception"
     r'|"""$|-- Process \d|Original Traceback|Error\(s\) in loading|\* |- '
 )
 _TORN_BAR = re.compile(r"\s*(?:\w[\w ]{0,30}:?\s*)?\d{1,3}%\|")
@@ -119,7 +127,7 @@ class _Reader:
             return Verdict.TAKE
         if self._gap:
             return Verdict.STOP
-        if self._prefixed or named_error or (text[:1] == "\t" or text[:2] == "  ") and not _TORN_BAR.match(text):
+        if self._prefixed or named_error or ((text[:1] == "\t" or text[:2] == "  ") and not _TORN_BAR.match(text)):
             return Verdict.TAKE
         return Verdict.STOP
 

@@ -57,7 +57,7 @@ class Window(Protocol):
         ...
 
     def begins(self, line: Line) -> str | None:
-        """The kind of record that a recognised line begins; "" for a recognised line without one; None for a plain one."""
+        """The kind of record that a line begins; "" for a recognised line without one; None for a plain one."""
         ...
 
     @property

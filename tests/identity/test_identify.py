@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import polars as pl
 
+from correlator.core.event import Event
 from correlator.core.schema import validate
 from correlator.core.vocabulary import FileKind
 from correlator.identity import Identified, identify
@@ -24,7 +26,7 @@ def cell(result: Identified, path: str, line: int, column: str) -> object:
     return row[column].to_list()[0]
 
 
-def rendezvous(line: int, node_rank: int, size: int = 2, nodes: int = 2, attempt: int = 0, **fields):
+def rendezvous(line: int, node_rank: int, size: int = 2, nodes: int = 2, attempt: int = 0, **fields: Any) -> Event:
     ranks = list(range(node_rank * size, node_rank * size + size))
     attributes = {
         "global_ranks": json.dumps(ranks),

@@ -7,11 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.clocks import align
+from correlator.core.event import Event
+from correlator.core.files import LogFile
 from correlator.core.schema import validate
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind
 from correlator.identity import identify
 from tests.helpers_events import event, log, report, table
 
+Parts = list[tuple[LogFile, list[Event]]]
 NAMES = [*Context, *CollateralKind, FaultCode.CUDA_OOM, FaultCode.NATIVE_SEGFAULT]
 small = st.none() | st.integers(-1, 9)
 text = st.text(max_size=6)
@@ -48,7 +51,7 @@ zones = st.sampled_from([None, None, "Z", "-05:00", "+99:99", "x"])
 
 
 @st.composite
-def tables(draw: st.DrawFn):
+def tables(draw: st.DrawFn) -> Parts:
     """Files of any kind with any hints, holding any events."""
     parts = []
     for number in range(draw(st.integers(0, 3))):
@@ -92,7 +95,7 @@ def tables(draw: st.DrawFn):
 
 @settings(max_examples=20, deadline=None)
 @given(tables())
-def test_any_table_is_identified_and_aligned(parts) -> None:
+def test_any_table_is_identified_and_aligned(parts: Parts) -> None:
     """Valid in, valid out, in the same order, deterministic, and stated ranks stay as stated."""
     files = [file for file, _ in parts]
     events = table(parts)
@@ -109,7 +112,7 @@ def test_any_table_is_identified_and_aligned(parts) -> None:
 
 
 @given(st.permutations(range(3)))
-def test_the_order_of_files_does_not_matter(order) -> None:
+def test_the_order_of_files_does_not_matter(order: list[int]) -> None:
     """The topology is a function of the set of files."""
     parts = [
         (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.ingest.reader import ChunkReader, Limits
@@ -45,11 +45,13 @@ def read(data: bytes, limits: Limits, keep: int = 0) -> Iterator[tuple[int, int,
         reader.consume(min(index.start(done), chunk.length), chunk)
 
 
+@settings(max_examples=40, deadline=None)
 @given(data=logs, chunk_bytes=st.integers(1, 80), keep=st.integers(0, 60))
 def test_segments_are_those_of_the_plain_way(data: bytes, chunk_bytes: int, keep: int) -> None:
     assert list(read(data, Limits(chunk_bytes=chunk_bytes), keep)) == reference(data)
 
 
+@settings(max_examples=40, deadline=None)
 @given(data=logs, chunk_bytes=st.integers(1, 20), line_bytes=st.integers(1, 20))
 def test_cut_lines_lose_nothing(data: bytes, chunk_bytes: int, line_bytes: int) -> None:
     """Pieces of a line that is too long have its number, and their own offsets; joined they are the file."""

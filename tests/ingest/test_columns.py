@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.core.event import Event
@@ -65,6 +65,7 @@ def test_a_row_has_every_field_of_its_event_and_file() -> None:
     assert frame["timestamp"].to_physical().to_list() == [1_700_000_000_123_456_789]
 
 
+@settings(max_examples=40, deadline=None)
 @given(rank=any_int, pid=any_int, time=any_int, body=any_text, key=any_text, loss=st.floats() | any_int)
 def test_any_value_fits_or_becomes_null(rank: int, pid: int, time: int, body: str, key: str, loss: float) -> None:
     builder = ColumnBuilder()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.ingest.engines import Engine, HyperscanEngine, ReEngine, make_engine
@@ -33,12 +33,14 @@ def both(table: Any) -> tuple[Engine, Engine]:
     return HyperscanEngine(table.patterns), ReEngine(table.patterns)
 
 
+@settings(max_examples=40, deadline=None)
 @given(data=logs)
 def test_both_engines_find_the_same_pairs(both: tuple[Engine, Engine], data: bytes) -> None:
     fast, slow = both
     assert _pairs(fast, data) == _pairs(slow, data)
 
 
+@settings(max_examples=40, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_both_engines_agree_on_any_bytes(both: tuple[Engine, Engine], data: bytes) -> None:
     fast, slow = both

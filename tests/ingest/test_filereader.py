@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.core.event import Event
@@ -27,6 +27,7 @@ def _event(line: int) -> Event:
     )
 
 
+@settings(max_examples=40, deadline=None)
 @given(data=logs, chunk_bytes=st.sampled_from([64, 300, 4096]), record_bytes=st.sampled_from([100, 1 << 22]))
 def test_every_segment_is_accounted_for(
     read_bytes: Callable[..., Any], data: bytes, chunk_bytes: int, record_bytes: int
@@ -40,6 +41,7 @@ def test_every_segment_is_accounted_for(
     assert sum(parts) == lines + returns
 
 
+@settings(max_examples=40, deadline=None)
 @given(data=logs.filter(lambda data: b"explode" not in data), chunk_bytes=st.integers(64, 400))
 def test_chunk_borders_change_nothing(read_bytes: Callable[..., Any], data: bytes, chunk_bytes: int) -> None:
     whole, pieces = read_bytes(data), read_bytes(data, Limits(chunk_bytes=chunk_bytes))
@@ -47,6 +49,7 @@ def test_chunk_borders_change_nothing(read_bytes: Callable[..., Any], data: byte
     assert pieces.outcome.report == whole.outcome.report
 
 
+@settings(max_examples=40, deadline=None)
 @given(data=logs)
 def test_both_engines_give_the_same_file(read_bytes: Callable[..., Any], data: bytes) -> None:
     fast, slow = read_bytes(data), read_bytes(data, force_re=True)

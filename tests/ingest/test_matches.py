@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.ingest.engines import HyperscanEngine
@@ -46,6 +46,7 @@ def test_the_step_of_a_coloured_line_is_read(table: Any) -> None:
     assert _found(table.patterns, b"step: 7\n\x1b[32mstep: \x1b[0m12\x1b[0m/100\n") == [(0, 6, 7), (1, 6, 12)]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"\x1b[0m", b'\\"', b"\\u001b[1m", b"step: 3", b"[rank1]", b"\0", b"\\", b"\x1b"])))
 def test_cleaning_moves_no_match_to_another_segment(table: Any, parts: list[bytes]) -> None:
     """Whatever the plain scan finds is found, and nothing is found in a segment that has none of the pattern's letters."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.ingest.scanform import scan_form
@@ -28,6 +28,7 @@ MATCHES = ["RuntimeError: x", "step  12/34", "cx:y", "foo - bar", "a-b", "[rank3
 texts = st.lists(st.sampled_from([*MATCHES, " ", "\t", "a", "\r", "\n", "7"]), max_size=6).map("".join)
 
 
+@settings(max_examples=40, deadline=None)
 @given(regex=st.sampled_from(REGEXES), text=texts)
 def test_a_line_that_the_pattern_takes_is_hit_behind_any_prefix(regex: str, text: str) -> None:
     for line in re.split(r"[\r\n]", text):
@@ -61,6 +62,22 @@ def test_no_form_matches_across_a_line_end(regex: str) -> None:
     ],
 )
 def test_what_is_optional_at_the_end_is_cut_off(regex: str, form: bytes) -> None:
+    assert scan_form(regex) == form
+
+
+@pytest.mark.parametrize(
+    ("regex", "form"),
+    [
+        (r"\[(\d[\d, ]*)\] finished collective #\d", rb"\] finished collective #\d"),
+        (r"(?i)[a-z]+ out of memory", b"(?i) out of memory"),
+        (r"(?:a|b) long literal", b" long literal"),
+        (r"x+ short", b"x+ short"),
+        (r"a long literal|b", b"a long literal|b"),
+        (r"(?:a long literal)?b", b"(?:a long literal)?b"),
+        (r"\d litera*l literal", b"l literal"),
+    ],
+)
+def test_what_stands_before_a_long_literal_is_cut_off(regex: str, form: bytes) -> None:
     assert scan_form(regex) == form
 
 

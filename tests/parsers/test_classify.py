@@ -39,7 +39,13 @@ TABLE = build_table(
         ("KeyError", "'x'", 'File "/w/dataset.py", line 1', FaultCode.DATA_ERROR, Role.INITIATING),
         ("KeyError", "'x'", 'File "/w/train.py", line 1', FaultCode.PYTHON_EXCEPTION, Role.INITIATING),
         ("KeyboardInterrupt", "", None, CollateralKind.TERMINATED_BY_LAUNCHER, Role.COLLATERAL),
-        ("a.b.SignalException", "Process 1 got signal: 15", None, CollateralKind.TERMINATED_BY_LAUNCHER, Role.COLLATERAL),
+        (
+            "a.b.SignalException",
+            "Process 1 got signal: 15",
+            None,
+            CollateralKind.TERMINATED_BY_LAUNCHER,
+            Role.COLLATERAL,
+        ),
         ("mylib.Odd", "x", None, FaultCode.PYTHON_EXCEPTION, Role.INITIATING),
     ],
 )
@@ -101,7 +107,9 @@ def test_the_users_frame_is_the_innermost_outside_packages() -> None:
 
 def test_no_final_line_is_no_decision() -> None:
     """A log that was cut off inside a traceback says nothing yet."""
-    assert decide(parse_exceptions(["Traceback (most recent call last):", '  File "a.py", line 1, in f']), TABLE) is None
+    assert (
+        decide(parse_exceptions(["Traceback (most recent call last):", '  File "a.py", line 1, in f']), TABLE) is None
+    )
 
 
 @given(st.text(max_size=80), st.text(max_size=200))

@@ -41,7 +41,9 @@ def test_groups_become_typed_fields_and_attributes(read_file: Reader) -> None:
     table = table_of(
         pattern(r"hit step=(?P<step>[\d,]+) loss=(?P<loss>\S+) gpu=(?P<gpu>\S+) peer=(?P<peer>\S+)(?P<unset>x)?")
     )
-    data = b"[default1]:[rank9]:W1130 01:02:03.123000 4245 torch/x.py:1] hit step=1,200 loss=nan gpu=4b000 peer=node05\n"
+    data = (
+        b"[default1]:[rank9]:W1130 01:02:03.123000 4245 torch/x.py:1] hit step=1,200 loss=nan gpu=4b000 peer=node05\n"
+    )
     [event] = events_of(read_file(data, table=table))
     assert (event.step, event.gpu, event.attributes) == (1200, "0000:4b:00", (("peer", "node05"),))
     assert event.loss != event.loss
@@ -79,7 +81,9 @@ def test_anchor_layers_and_kinds_are_demanded(read_file: Reader) -> None:
 
 def test_the_highest_priority_takes_the_line_and_the_first_on_a_tie(read_file: Reader) -> None:
     """One event a segment."""
-    table = table_of(pattern("bo", id="low"), pattern("boo", id="high", priority=60), pattern("boom", id="late", priority=60))
+    table = table_of(
+        pattern("bo", id="low"), pattern("boo", id="high", priority=60), pattern("boom", id="late", priority=60)
+    )
     assert [event.signature for event in events_of(read_file(b"boom\n", table=table))] == ["high"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from correlator.core.files import FileHints, RunHints
 from correlator.core.vocabulary import FileKind, Severity
-from correlator.parsers.base import FileContext, Layer, Prefix
+from correlator.parsers.base import FileContext, Prefix
 from correlator.parsers.peel import clean, embedded_start, peel, segments
 
 SECOND = 1_764_464_523_000_000_000
@@ -21,7 +21,11 @@ def facts(prefix: Prefix) -> dict[str, object]:
     """The facts that were peeled, without times and layers."""
     ignored = {"layers", "stamp", "outer_stamp"}
     named = {name: getattr(prefix, name) for name in Prefix.__dataclass_fields__ if name not in ignored}
-    return {name: value for name, value in named.items() if value is not None and value is not False and (name, value) != ("repeated", 1)}
+    return {
+        name: value
+        for name, value in named.items()
+        if value is not None and value is not False and (name, value) != ("repeated", 1)
+    }
 
 
 def names(prefix: Prefix) -> str:
@@ -117,7 +121,7 @@ CASES: tuple[tuple[str, str, dict[str, object], str], ...] = (
         {"task_id": 10, "logger": "slurmstepd", "severity": Severity.ERROR},
         "Detected 1 oom_kill event in StepId=123456.0.",
     ),
-    ("[rank3]:   File \"x.py\", line 1", "rank", {"rank": 3}, '  File "x.py", line 1'),
+    ('[rank3]:   File "x.py", line 1', "rank", {"rank": 3}, '  File "x.py", line 1'),
     (
         "[rank3]:[E105 01:02:03.1 ProcessGroupNCCL.cpp:632] [PG ID 2 PG GUID 5(mesh_tp) Rank 1]  failure",
         "rank c10d process_group",
@@ -261,13 +265,33 @@ CASES: tuple[tuple[str, str, dict[str, object], str], ...] = (
         {"pod": "job-worker-3", "rank": 3},
         "Traceback (most recent call last):",
     ),
-    ("<4>1 2025-11-30T01:02:03.123456Z node03 kernel - - - msg", "kernel", {"host": "node03", "severity": Severity.WARN}, "msg"),
+    (
+        "<4>1 2025-11-30T01:02:03.123456Z node03 kernel - - - msg",
+        "kernel",
+        {"host": "node03", "severity": Severity.WARN},
+        "msg",
+    ),
     ("Sun 2025-11-30 01:02:03 CET node03 kernel: msg", "kernel", {"host": "node03"}, "msg"),
-    ("Nov 30 01:02:03 node03 python3[4245]: msg", "syslog", {"host": "node03", "pid": 4245, "logger": "python3"}, "msg"),
-    ("10.0.0.5: kern: warning: [2025-11-30T01:02:03.288830314Z]: msg", "kernel", {"ip": "10.0.0.5", "severity": Severity.WARN}, "msg"),
+    (
+        "Nov 30 01:02:03 node03 python3[4245]: msg",
+        "syslog",
+        {"host": "node03", "pid": 4245, "logger": "python3"},
+        "msg",
+    ),
+    (
+        "10.0.0.5: kern: warning: [2025-11-30T01:02:03.288830314Z]: msg",
+        "kernel",
+        {"ip": "10.0.0.5", "severity": Severity.WARN},
+        "msg",
+    ),
     ("[2025-11-30T01:02:03.123] [77.0] error: *** STEP", "slurm_daemon", {"severity": Severity.ERROR}, "*** STEP"),
     ("Sun Nov 30 01:02:03 2025[1,3]<stdout>:msg", "mpi_tag", {"task_id": 3, "stream": "stdout"}, "msg"),
-    ("RuntimeError: CUDA error: device-side assert triggered", "", {}, "RuntimeError: CUDA error: device-side assert triggered"),
+    (
+        "RuntimeError: CUDA error: device-side assert triggered",
+        "",
+        {},
+        "RuntimeError: CUDA error: device-side assert triggered",
+    ),
     ("step 3: loss 2.5", "", {}, "step 3: loss 2.5"),
     ("rank 0: batch 0 done", "", {}, "rank 0: batch 0 done"),
     ("mlx5_0: link up", "", {}, "mlx5_0: link up"),
@@ -305,7 +329,9 @@ def test_a_message_torn_into_another_is_found() -> None:
     assert embedded_start("[rank3]: nothing else") is None
 
 
-@pytest.mark.parametrize("raw", ["\ufeffmsg".encode(), "msg".encode("utf-16"), b"\x00m\x00sg", b"\x1b]0;t\x07m\x1b[1;31msg\x1b[0m"])
+@pytest.mark.parametrize(
+    "raw", ["\ufeffmsg".encode(), "msg".encode("utf-16"), b"\x00m\x00sg", b"\x1b]0;t\x07m\x1b[1;31msg\x1b[0m"]
+)
 def test_marks_zeros_and_colours_leave_the_text(raw: bytes) -> None:
     """BOM, UTF-16, NUL and escape sequences do not reach a message."""
     assert segments(raw) == [(0, "msg")]

@@ -108,7 +108,10 @@ next
 
 def test_interleaved_tracebacks_are_put_together_by_rank(read_file: Reader) -> None:
     """Lines of two ranks in any mixture, a launcher's line torn in between."""
-    first = [f"[rank1]: {line}" for line in ("Traceback (most recent call last):", '  File "a.py", line 1, in f', "KeyError: 'x'")]
+    first = [
+        f"[rank1]: {line}"
+        for line in ("Traceback (most recent call last):", '  File "a.py", line 1, in f', "KeyError: 'x'")
+    ]
     second = [line.replace("rank1", "rank2").replace("KeyError: 'x'", "IndexError: y") for line in first]
     torn = "W1130 01:02:03.123000 12345 torch/distributed/elastic/agent.py:1] noise"
     lines = [first[0], second[0], second[1], torn, first[1], second[2], first[2]]
@@ -142,7 +145,7 @@ plain
 
 def test_an_ignored_exception_is_no_fault(read_file: Reader) -> None:
     """`Exception ignored in` goes on without harm."""
-    data = b"Exception ignored in: <function P.__del__ at 0x7f>\nTraceback (most recent call last):\n  File \"a.py\", line 3, in f\nOSError: x\n"
+    data = b'Exception ignored in: <function P.__del__ at 0x7f>\nTraceback (most recent call last):\n  File "a.py", line 3, in f\nOSError: x\n'
     [event] = events_of(read_file(data))
     assert (event.role, event.line_count) == (Role.CONTEXT, 4)
 
@@ -166,7 +169,7 @@ plain
 CHILD_FAILED = b"""Traceback (most recent call last):
   File "/opt/venv/bin/torchrun", line 8, in <module>
     sys.exit(main())
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:@
 ============================================================
 train.py FAILED
 ------------------------------------------------------------
@@ -184,10 +187,10 @@ Root Cause (first observed failure):
     File "/workspace/train.py", line 9, in main
       boom()
   RuntimeError: CUDA error: device-side assert triggered
-  
+@@
 ============================================================
 after
-"""
+""".replace(b"@@", b"  ").replace(b":@", b": ")
 
 
 def test_a_child_failed_table_becomes_rows_and_their_faults(read_file: Reader) -> None:

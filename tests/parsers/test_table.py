@@ -9,7 +9,9 @@ from correlator.parsers.base import Dialect, LinePattern
 from correlator.parsers.table import CATALOGUE, build_table, pattern_table
 
 ONE = LinePattern(id="one", event_name="message", regex="one", samples=("one",), lookalikes=("two",))
-SIGNATURE = Signature("x.y", "cuda_oom", Role.INITIATING, "boom", ("boom",), ("bo",), stack="loader", kinds=("kernel_log",))
+SIGNATURE = Signature(
+    "x.y", "cuda_oom", Role.INITIATING, "boom", ("boom",), ("bo",), stack="loader", kinds=("kernel_log",)
+)
 
 
 def test_scan_ids_are_indexes_dialects_first() -> None:
@@ -39,3 +41,12 @@ def test_a_kernels_signature_explains_no_python_exception() -> None:
     """Only what a training process can raise classifies an exception."""
     table = build_table((), (SIGNATURE,))
     assert table.exception_ids == ()
+
+
+def test_the_package_offers_its_registries() -> None:
+    """Public names are found on first use, others are not."""
+    from correlator import parsers
+
+    assert parsers.pattern_table is pattern_table
+    assert all(hasattr(parsers, name) for name in parsers.__all__)
+    assert not hasattr(parsers, "nothing")

@@ -65,7 +65,9 @@ def test_reads_a_layout(text: str, ns: int, granularity_ms: float, zone: str | N
     assert (stamp.ns, stamp.granularity_ms, stamp.zone) == (ns, pytest.approx(granularity_ms), zone)
 
 
-@pytest.mark.parametrize("text", ["2025-13-01 00:00:00", "2025-02-30 00:00:00", "25:00:00", "12345", "", "0000 00:00:00", "x"])
+@pytest.mark.parametrize(
+    "text", ["2025-13-01 00:00:00", "2025-02-30 00:00:00", "25:00:00", "12345", "", "0000 00:00:00", "x"]
+)
 def test_what_is_no_time_is_none(text: str) -> None:
     """Out of range parts are refused, not wrapped."""
     assert parse_stamp(text, at()) is None

@@ -18,7 +18,7 @@ from correlator.core.catalogue.model import PLACEHOLDERS, Catalogue, Entry, Sign
 HOSTILE_LINE_BYTES = 64 << 10
 TIME_LIMIT_S = 0.050
 _TRIES = 3
-_MAX_REPEAT = 255  # hyperscan refuses or explodes on large bounded repeats
+_MAX_REPEAT = 60  # each bounded repeat is unrolled by hyperscan: large ones cost seconds when the database is built
 
 # `re` offers its parse tree under this private name only; typeshed does not know it. Only the linter needs it.
 _parser: Any = importlib.import_module("re._parser")

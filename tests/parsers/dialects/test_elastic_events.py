@@ -8,13 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import CollateralKind, Context, FileKind, Role, TimeSource
+from correlator.core.vocabulary import Context, FileKind, TimeSource
 from correlator.parsers.dialects import (
     nccl,
     rank_identity,
     torch_elastic,
     torch_elastic_records,
-    torch_elastic_rendezvous,
 )
 from correlator.parsers.table import PatternTable, build_table
 
@@ -26,7 +25,7 @@ Reading = Callable[[str], list[Event]]
 @pytest.fixture(scope="module")
 def table() -> PatternTable:
     """Only the dialects under test."""
-    modules = (torch_elastic, torch_elastic_rendezvous, torch_elastic_records, nccl, rank_identity)
+    modules = (torch_elastic, torch_elastic_records, nccl, rank_identity)
     return build_table([module.DIALECT for module in modules], ())
 
 
@@ -183,18 +182,6 @@ def test_the_restart_message_is_printed_before_the_count_goes_down(events: Readi
     first = only(events(f"{AGENT}[default] Worker group FAILED. 3/3 attempts left; will restart worker group\n"))
     second = only(events(f"{AGENT}[default] Worker group FAILED. 2/3 attempts left; will restart worker group\n"))
     assert (first.event_name, first.attempt, second.attempt) == (Context.ATTEMPT_STARTED, 1, 2)
-
-
-def test_a_lost_rendezvous_is_collateral(events: Reading) -> None:
-    text = "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has failed.\n"
-    lost = only(events(text))
-    assert (lost.event_name, lost.role) == (CollateralKind.STORE_LOST, Role.COLLATERAL)
-
-
-def test_a_lost_keep_alive_knows_its_agent(events: Reading) -> None:
-    text = "The node 'node_03.cluster.local_777_0' has failed to send a keep-alive heartbeat to the rendezvous '77' due to an error of type RendezvousConnectionError.\n"
-    event = only(events(text))
-    assert (event.attribute("agent_host"), event.process_pid) == ("node_03.cluster.local", 777)
 
 
 def test_event_json_places_and_fails_a_worker(events: Reading) -> None:
