@@ -5,14 +5,17 @@ A traceback, its `terminate called` and the abort that follows are one episode; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from correlator.core.model import ClockModel, Evidence
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity
-from correlator.graphs.facts import CODES, Fact, order_of
+from correlator.graphs.facts import CODES, Fact, Window, order_of_windows, same_writer_order, window_of
 
 MERGE_WITHIN_S = 30.0
+SHARPER_WITHIN_NS = 2_000_000_000
+"""A better stamp of the same episode may stand this long after its first line."""
 
 HARDWARE_KERNEL = frozenset(
     {
@@ -82,27 +85,49 @@ class Episode:
         return self.node or "the run"
 
 
-def precedes(a: Episode, b: Episode, clocks: ClockModel) -> Order:
-    """Whether a began before b, beyond what the clocks leave open; the most precise pair of lines decides."""
-    return order_of(_sharpest(a), _sharpest(b), clocks)
+def precedes(a: Episode, b: Episode, clocks: ClockModel, ended_ns: Mapping[Place, int]) -> Order:
+    """Whether a began before b, beyond what the clocks leave open; the most precise line of each decides.
+
+    `ended_ns` has, by rank and clock, the time at which a launcher saw the process end.
+    """
+    x, y = _sharpest(a), _sharpest(b)
+    same = same_writer_order(x, y)
+    return same or order_of_windows(_window(a, x, ended_ns), _window(b, y, ended_ns), clocks)
+
+
+Place = tuple[int | None, str | None]
+"""Rank and clock domain."""
+
+
+def _window(episode: Episode, fact: Fact, ended_ns: Mapping[Place, int]) -> Window | None:
+    return window_of(fact, ended_ns.get((episode.rank, fact.domain)))
 
 
 def _sharpest(episode: Episode) -> Fact:
     timed = [fact for fact in episode.facts if fact.printed_ns is not None]
     if not timed:
         return episode.head
-    first = min(fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns or 0 for fact in timed)
-    near = [f for f in timed if (f.aligned_ns or f.printed_ns or 0) - first < 2e9]
+    stamped = [fact for fact in timed if not fact.inherited] or timed
+    first = min(_time(fact) for fact in stamped)
+    near = [fact for fact in stamped if _time(fact) - first < SHARPER_WITHIN_NS]
     return min(near, key=lambda fact: (fact.granularity_ms + fact.uncertainty_ms, fact.file, fact.line))
+
+
+def _time(fact: Fact) -> int:
+    return fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns or 0
 
 
 def gap_s(cause: Episode, effect: Episode, clocks: ClockModel) -> tuple[float, float] | None:
     """Interval of the true time from cause to effect in s; None where the clocks cannot say."""
-    a, b = _sharpest(cause), _sharpest(effect)
-    if a.printed_ns is None or b.printed_ns is None:
+    a, b = window_of(_sharpest(cause)), window_of(_sharpest(effect))
+    if a is None or b is None:
         return None
-    gap = clocks.gap_ms(a.domain, a.printed_ns, b.domain, b.printed_ns)
-    return None if gap is None else ((gap[0] - a.granularity_ms) / 1e3, (gap[1] + b.granularity_ms) / 1e3)
+    gap = clocks.gap_ms(a.domain, a.low_ns, b.domain, b.low_ns)
+    if gap is None:
+        return None
+    low = -math.inf if a.high_ns is None else gap[0] / 1e3 - (a.high_ns - a.low_ns) / 1e9
+    high = math.inf if b.high_ns is None else gap[1] / 1e3 + (b.high_ns - b.low_ns) / 1e9
+    return (low, high)
 
 
 def build_episodes(facts: Iterable[Fact]) -> list[Episode]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from correlator.core.files import FileReport, Skipped
 from correlator.core.model import ClockModel, Topology
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity, TimeSource
 
 CODES: frozenset[str] = frozenset(FaultCode) | frozenset(CollateralKind)
 _BULK = (Context.PROGRESS, Context.COLLECTIVE_ENTRY, Context.EVALUATION)
@@ -42,6 +42,8 @@ class Fact:
     aligned_ns: int | None = None
     uncertainty_ms: float = 0.0
     granularity_ms: float = 0.0
+    inherited: bool = False
+    """The time is that of an earlier line of the writer: a lower bound only."""
     severity: Severity | None = None
     step: int | None = None
     group: str | None = None
@@ -102,7 +104,7 @@ def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[F
 
 
 _TEXT = (
-    "event_name role signature log_file_path file_kind host_name clock_domain gpu severity_text process_group "
+    "event_name role signature time_source log_file_path file_kind host_name clock_domain gpu severity_text process_group "
     "collective_op exception_type"
 ).split()
 
@@ -131,6 +133,7 @@ def _fact(row: dict[str, object]) -> Fact:
         aligned_ns=get("aligned_ns"),  # type: ignore[arg-type]
         uncertainty_ms=get("time_uncertainty_ms") or 0.0,  # type: ignore[arg-type]
         granularity_ms=get("time_granularity_ms") or 0.0,  # type: ignore[arg-type]
+        inherited=row["time_source"] != TimeSource.EXPLICIT,
         severity=Severity(str(severity)) if severity else None,
         step=get("step"),  # type: ignore[arg-type]
         group=get("process_group"),  # type: ignore[arg-type]
@@ -144,10 +147,50 @@ def _fact(row: dict[str, object]) -> Fact:
     )
 
 
-def order_of(a: Fact, b: Fact, clocks: ClockModel) -> Order:
-    """Whether a came before b, beyond what file order, stamps and clocks leave open."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When something began, as printed on one clock: not before `low_ns`, before `high_ns` (None = open)."""
+
+    domain: str | None
+    low_ns: int
+    high_ns: int | None
+
+
+def window_of(fact: Fact, ended_ns: int | None = None) -> Window | None:
+    """The window of a fact.
+
+    An inherited time only bounds it from below; `ended_ns`, the end of its process on the same clock, bounds it from above.
+    """
+    if fact.printed_ns is None:
+        return None
+    if not fact.inherited:
+        return Window(fact.domain, fact.printed_ns, fact.printed_ns + int(fact.granularity_ms * 1e6))
+    high = ended_ns if ended_ns is not None and ended_ns >= fact.printed_ns else None
+    return Window(fact.domain, fact.printed_ns, high)
+
+
+def order_of_windows(a: Window | None, b: Window | None, clocks: ClockModel) -> Order:
+    """Which window certainly came first."""
+    if a is None or b is None:
+        return Order.INDISTINGUISHABLE
+    if a.high_ns is not None:
+        gap = clocks.gap_ms(a.domain, a.high_ns, b.domain, b.low_ns)
+        if gap is not None and gap[0] > 0:
+            return Order.BEFORE
+    if b.high_ns is not None:
+        gap = clocks.gap_ms(b.domain, b.high_ns, a.domain, a.low_ns)
+        if gap is not None and gap[0] > 0:
+            return Order.AFTER
+    return Order.INDISTINGUISHABLE
+
+
+def same_writer_order(a: Fact, b: Fact) -> Order | None:
+    """Line order where it is the order of writing: one file, and one rank or no times to go by. None elsewhere."""
     if a.file == b.file and (a.rank == b.rank or a.printed_ns is None or b.printed_ns is None):
         return Order.BEFORE if (a.line, a.byte_offset) < (b.line, b.byte_offset) else Order.AFTER
-    if a.printed_ns is None or b.printed_ns is None:
-        return Order.INDISTINGUISHABLE
-    return clocks.order(a.domain, a.printed_ns, a.granularity_ms, b.domain, b.printed_ns, b.granularity_ms)
+    return None
+
+
+def order_of(a: Fact, b: Fact, clocks: ClockModel) -> Order:
+    """Whether a came before b, beyond what file order, stamps and clocks leave open."""
+    return same_writer_order(a, b) or order_of_windows(window_of(a), window_of(b), clocks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from correlator.core.model import Topology
@@ -181,7 +180,7 @@ def _counted(own: Sequence[Fact], hub: WaitHub) -> bool:
 
 
 def missing_rendezvous(facts: Sequence[Fact], episodes: Sequence[Episode], topology: Topology) -> Episode | None:
-    """Agents gave up in the rendezvous: the node that should have come and left no launcher line is the one to look at."""
+    """Agents that gave up in the rendezvous only waited: for the one node that left no launcher line, else for the job."""
     waits = [e for e in episodes if e.code == FaultCode.RENDEZVOUS_TIMEOUT]
     if not waits:
         return None
@@ -191,17 +190,8 @@ def missing_rendezvous(facts: Sequence[Fact], episodes: Sequence[Episode], topol
         if f.node is not None and f.file_kind is not FileKind.KERNEL_LOG and f.file_kind is not FileKind.SCHEDULER_LOG
     }
     absent = [node for node in topology.nodes if node not in agents]
-    if len(absent) != 1:
-        return None
+    node = absent[0] if len(absent) == 1 else None
     found = [e.head for e in waits]
-    text = f"{len(found)} agents waited for it in the rendezvous; it left no launcher line"
-    return _made(FaultCode.RENDEZVOUS_TIMEOUT, Role.INITIATING, found[0], found, text, node=absent[0])
-
-
-def json_ints(text: str | None) -> tuple[int, ...]:
-    """A JSON list of integers in an attribute; anything else is empty."""
-    try:
-        values = json.loads(text or "[]")
-    except ValueError:
-        return ()
-    return tuple(v for v in values if isinstance(v, int)) if isinstance(values, list) else ()
+    text = f"{len(found)} agents gave up in the rendezvous"
+    text += f"; {node} left no launcher line" if node else "; nothing says who did not come"
+    return _made(FaultCode.RENDEZVOUS_TIMEOUT, Role.INITIATING, found[0], found, text, node=node)

@@ -68,7 +68,7 @@ def recovered(episode: Episode, advance: Advance, clocks: ClockModel) -> bool:
     last = max(episode.facts, key=lambda f: (f.aligned_ns or f.printed_ns or 0, f.line))
     if episode.role is Role.INITIATING and _same_file_progress(last, advance) >= STEPS_AFTER:
         return True
-    if last.printed_ns is None:
+    if last.printed_ns is None or last.inherited:
         return False
     later: set[int] = set()
     earlier: set[int] = set()

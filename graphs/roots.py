@@ -43,7 +43,7 @@ def find_roots(attempt: AttemptGraph) -> Roots:
     ruled: list[Ruled] = []
     candidates: list[Episode] = []
     for episode in scene.initiating:
-        cause = _explained_by(scene, graph, episode)
+        cause = _explained_by(graph, episode)
         if cause:
             ruled.append(Ruled(episode, cause))
         elif episode.specificity < SURE:
@@ -55,13 +55,13 @@ def find_roots(attempt: AttemptGraph) -> Roots:
     candidates = _external_after(scene, candidates, ruled)
     candidates = _later(scene, candidates, ruled)
     if not candidates:
-        candidates = _last_resort(scene, graph, ruled)
+        candidates = _last_resort(graph, ruled)
     chosen = _one_for_each_place(candidates)
     support = {root.id: _support(scene, graph, root) for root in chosen}
     return Roots(tuple(chosen), len(chosen) > 1, tuple(ruled), support)
 
 
-def _explained_by(scene: Scene, graph: nx.DiGraph[str], episode: Episode) -> str | None:
+def _explained_by(graph: nx.DiGraph[str], episode: Episode) -> str | None:
     """The reason of the strongest sufficient in-edge that does not come back from the episode itself."""
     incoming = [
         (data["q"], data["reason"], cause)
@@ -145,10 +145,10 @@ def _one_wave(a: Episode, b: Episode) -> bool:
     return abs(a.onset_ns - b.onset_ns) <= SAME_WAVE_S * 1e9
 
 
-def _last_resort(scene: Scene, graph: nx.DiGraph[str], ruled: Sequence[Ruled]) -> list[Episode]:
+def _last_resort(graph: nx.DiGraph[str], ruled: Sequence[Ruled]) -> list[Episode]:
     """Nothing plain is left: an unexplained end without a word still tells where to look."""
     weak = [r.episode for r in ruled if r.episode.inferred.startswith("exit code")]
-    left = [e for e in weak if _explained_by(scene, graph, e) is None]
+    left = [e for e in weak if _explained_by(graph, e) is None]
     return left if len(left) == 1 else []
 
 

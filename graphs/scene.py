@@ -77,7 +77,19 @@ class Scene:
 
     def order(self, a: Episode, b: Episode) -> Order:
         """Whether a began before b."""
-        return precedes(a, b, self.clocks)
+        return precedes(a, b, self.clocks, self.ended_ns)
+
+    @cached_property
+    def ended_ns(self) -> dict[tuple[int | None, str | None], int]:
+        """(rank, clock) -> when a launcher on that clock saw the rank's process end."""
+        seen: dict[tuple[int | None, str | None], int] = {}
+        for end in self.ends:
+            for fact in end.facts:
+                if fact.printed_ns is not None and not fact.inherited:
+                    until = fact.printed_ns + int(fact.granularity_ms * 1e6)
+                    key = (end.rank, fact.domain)
+                    seen[key] = min(until, seen.get(key, until))
+        return seen
 
     def may_precede(self, cause: Episode, effect: Episode) -> bool:
         """False only where the cause certainly came after the effect."""

@@ -30,6 +30,8 @@ class Account:
     last_time_ns: int | None = None
     open_line: bool = False
     """The bytes so far do not end with a newline."""
+    open_line_repaired: bool = False
+    """The line that they end in was counted as repaired already."""
     notes: list[str] = field(default_factory=list)
 
     def see_times(self, events: Iterable[Event]) -> None:
@@ -48,6 +50,18 @@ class Account:
         """Remember something a person should know of this file, once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def take(self, buffer: bytearray, length: int, index: SegmentIndex, segments: int) -> None:
+        """Count the first `segments` of a chunk, which are its first `length` bytes, as read."""
+        lines = index.lines_before(segments)
+        bad = repaired_lines(buffer, length, index)
+        again = self.open_line_repaired and bool(bad) and bad[0] == 0
+        self.repaired += len(bad) - again
+        self.open_line_repaired = bad[-1:] == [lines] or (self.open_line_repaired and not lines)
+        self.segments += segments
+        self.newlines += lines
+        if length:
+            self.open_line = buffer[length - 1 : length] != b"\n"
 
     def count_whole(self, data: bytes, events: int, *, binary: bool) -> None:
         """Count a file that was parsed as one document; the lines of a binary one mean nothing."""
@@ -85,8 +99,8 @@ class Account:
         )
 
 
-def count_repaired(buffer: bytearray, length: int, index: SegmentIndex) -> int:
-    """How many physical lines of the first `length` bytes hold a NUL byte or are not UTF-8."""
+def repaired_lines(buffer: bytearray, length: int, index: SegmentIndex) -> list[int]:
+    """The physical lines, counted from the chunk's first, of the first `length` bytes that hold a NUL or are not UTF-8."""
     data = np.frombuffer(buffer, dtype=np.uint8, count=length)
     bad: set[int] = set()
     if buffer.find(b"\0", 0, length) >= 0:
@@ -95,7 +109,8 @@ def count_repaired(buffer: bytearray, length: int, index: SegmentIndex) -> int:
         for segment in _segments_where(data >= _HIGH, index):
             if segment not in bad and not _is_utf8(buffer, int(index.ends[segment]), index.start(segment)):
                 bad.add(segment)
-    return len(np.unique(index.lines_of(np.array(sorted(bad), dtype=np.int64)))) if bad else 0
+    lines: list[int] = np.unique(index.lines_of(np.array(sorted(bad), dtype=np.int64))).tolist()
+    return lines
 
 
 def _segments_where(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], index: SegmentIndex) -> list[int]:

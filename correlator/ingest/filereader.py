@@ -10,7 +10,7 @@ from typing import Protocol
 from correlator.core.event import Event
 from correlator.core.files import Compression, FileReport, LogFile, RunHints, Skipped
 from correlator.core.vocabulary import FileKind
-from correlator.ingest.account import Account, count_repaired
+from correlator.ingest.account import Account
 from correlator.ingest.columns import ColumnBuilder
 from correlator.ingest.engines import Engine, Patterns
 from correlator.ingest.matches import find_matches
@@ -176,14 +176,9 @@ class FileReader:
         self, reading: _Reading, index: SegmentIndex, selection: Selection, done: int, consumed: int
     ) -> None:
         """Count the segments that are done with."""
-        account = reading.account
         self._see_stamps(reading, index, done)
-        account.segments += done
-        account.newlines += index.lines_before(done)
-        account.thinned += self._selector.consumed(selection, done)
-        account.repaired += count_repaired(self._reader.buffer, consumed, index)
-        if consumed:
-            account.open_line = self._reader.buffer[consumed - 1 : consumed] != b"\n"
+        reading.account.thinned += self._selector.consumed(selection, done)
+        reading.account.take(self._reader.buffer, consumed, index, done)
 
     def _see_stamps(self, reading: _Reading, index: SegmentIndex, done: int) -> None:
         """Widen the file's span to the first and the last stamp of a chunk, events or not."""

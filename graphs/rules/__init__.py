@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from correlator.graphs.rules.device import device_fault, host_memory, storage
 from correlator.graphs.rules.launchers import across_nodes, launcher_report, launcher_signal, scheduler
-from correlator.graphs.rules.nodes import fabric, node_lost
+from correlator.graphs.rules.nodes import fabric, node_lost, rendezvous
 from correlator.graphs.rules.peers import peer_lost, store_lost, weak_faults
 from correlator.graphs.rules.process import dragged_in_first, poisoned_context, process_order
 from correlator.graphs.rules.waits import dump_signals, holders, mismatch, wait_chains, waiters
@@ -30,5 +30,6 @@ RULES: tuple[Rule, ...] = (
     storage,  # E13
     scheduler,  # E15
     node_lost,  # E16
+    rendezvous,  # E16
     fabric,  # E17
 )

@@ -22,6 +22,15 @@ def node_lost(scene: Scene) -> Iterator[Edge | Rejection]:
                 yield Edge(cause.id, effect.id, "E16", 0.9, f"{cause.node} was gone")
 
 
+def rendezvous(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E16 before the start: who did not come to the rendezvous explains the agents that gave up there (q 0.9)."""
+    absent = [e for e in scene.initiating if e.code == FaultCode.RENDEZVOUS_TIMEOUT and e.inferred]
+    for cause in absent:
+        for effect in scene.initiating:
+            if effect.code == FaultCode.RENDEZVOUS_TIMEOUT and not effect.inferred:
+                yield Edge(cause.id, effect.id, "E16", 0.9, cause.inferred)
+
+
 def fabric(scene: Scene) -> Iterator[Edge | Rejection]:
     """E17: a link that went down explains network errors of its node's ranks and lost peers everywhere (q 0.85)."""
     for cause in scene.initiating:
