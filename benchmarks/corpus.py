@@ -2,9 +2,9 @@
 
     python -m benchmarks.corpus /tmp/corpus --size 1GB
 
-One file a rank, in four prefix dialects; mean line 134 bytes; 18 % progress lines; NCCL noise; watchdog, traceback and peer errors at
-the end of each rank and a few on the way; now and then a NUL byte, bytes that are no UTF-8, a line of 50 KB, a progress bar of
-carriage returns.
+One file a rank, in four prefix dialects; mean line 134 bytes; 18 % progress lines; NCCL noise; watchdog, traceback and
+peer errors at the end of each rank and a few on the way; now and then a NUL byte, bytes that are no UTF-8, a line of 50
+KB, a progress bar of carriage returns.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import random
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-BEGIN = datetime(2025, 11, 30, 1, 2, 3, tzinfo=timezone.utc)
+BEGIN = datetime(2025, 11, 30, 1, 2, 3, tzinfo=UTC)
 PROGRESS_SHARE = 0.18
 BAD_BYTES_EVERY = 20_000
 LONG_LINE_EVERY = 120_000
@@ -28,12 +28,13 @@ _NOISE_POOL = 4_000
 
 _SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo ya ze".split()
 _FAULTS = (
-    "[E{c10d} ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={step}, "
-    "OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.",
-    "node{node:02d}:{pid}:{tid} [{local}] NCCL WARN NET/IB : Got completion from peer 10.0.0.{node}<45123> with status=12 "
-    "opcode=0 len=0 vendor err 129 (Recv) localGid ::ffff:10.0.0.{node}",
-    "[{stamp}] WARNING could not read shard {step} of the data set, trying again in 5 s: ConnectionResetError: [Errno 104] "
-    "Connection reset by peer",
+    "[E{c10d} ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum={step}, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, Timeout(ms)=600000) ran for 600012 "
+    "milliseconds before timing out.",
+    "node{node:02d}:{pid}:{tid} [{local}] NCCL WARN NET/IB : Got completion from peer 10.0.0.{node}<45123> with "
+    "status=12 opcode=0 len=0 vendor err 129 (Recv) localGid ::ffff:10.0.0.{node}",
+    "[{stamp}] WARNING could not read shard {step} of the data set, trying again in 5 s: ConnectionResetError: "
+    "[Errno 104] Connection reset by peer",
 )
 _TRACEBACK = (
     "Traceback (most recent call last):",
@@ -41,8 +42,8 @@ _TRACEBACK = (
     "    main()",
     '  File "/workspace/train.py", line 187, in main',
     "    loss = step(model, batch)",
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {local} has a total capacity of 79.11 GiB of which "
-    "1.10 GiB is free.",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {local} has a total capacity of "
+    "79.11 GiB of which 1.10 GiB is free.",
 )
 
 
@@ -54,10 +55,12 @@ class Rank:
 
     @property
     def node(self) -> int:
+        """The node, eight ranks each."""
         return self.rank // 8
 
     @property
     def local(self) -> int:
+        """The rank on its node."""
         return self.rank % 8
 
     @property
@@ -69,7 +72,9 @@ class Rank:
 def write_corpus(folder: Path, size_bytes: int, files: int = 64, seed: int = 1) -> int:
     """Write the run; returns its size in bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    return sum(_write_file(folder / f"rank_{rank:05d}.log", Rank(rank), size_bytes // files, seed) for rank in range(files))
+    return sum(
+        _write_file(folder / f"rank_{rank:05d}.log", Rank(rank), size_bytes // files, seed) for rank in range(files)
+    )
 
 
 def _write_file(path: Path, who: Rank, size_bytes: int, seed: int) -> int:
@@ -81,7 +86,7 @@ def _write_file(path: Path, who: Rank, size_bytes: int, seed: int) -> int:
                 written += out.write(block[: max(size_bytes - written, 0)].rpartition(b"\n")[0] + b"\n")
                 break
             written += out.write(block)
-        written += out.write(_last_words(who, rng))
+        written += out.write(_last_words(who))
     return written
 
 
@@ -112,14 +117,16 @@ def _progress(who: Rank, rng: random.Random, step: int, now: datetime) -> bytes:
 def _noise(who: Rank, rng: random.Random) -> bytes:
     """One of the lines that mean nothing, about 130 bytes long."""
     if rng.random() < 0.4:
-        channel = rng.randrange(32)
+        peer = Rank((who.rank + 1) % 64)
         text = (
-            f"node{who.node:02d}:{4000 + who.local}:{4100 + who.local} [{who.local}] NCCL INFO Channel {channel:02d}/0 : "
-            f"{who.rank}[{who.local}] -> {(who.rank + 1) % 64}[{(who.local + 1) % 8}] via P2P/CUMEM/read {rng.getrandbits(64):016x}"
+            f"node{who.node:02d}:{4000 + who.local}:{4100 + who.local} [{who.local}] NCCL INFO "
+            f"Channel {rng.randrange(32):02d}/0 : {who.rank}[{who.local}] -> {peer.rank}[{peer.local}] "
+            f"via P2P/CUMEM/read {rng.getrandbits(64):016x}"
         )
     else:
         words = " ".join("".join(rng.choices(_SYLLABLES, k=rng.randrange(1, 4))) for _ in range(rng.randrange(9, 30)))
-        text = f"[2025-11-30 01:{rng.randrange(60):02d}:{rng.randrange(60):02d},{rng.randrange(1000):03d}] INFO data.loader {words}"
+        minute, second, millisecond = rng.randrange(60), rng.randrange(60), rng.randrange(1000)
+        text = f"[2025-11-30 01:{minute:02d}:{second:02d},{millisecond:03d}] INFO data.loader {words}"
     return (who.prefix + text).encode()
 
 
@@ -143,7 +150,7 @@ def _fault(who: Rank, rng: random.Random, step: int, now: datetime) -> str:
     )  # fmt: skip
 
 
-def _last_words(who: Rank, rng: random.Random) -> bytes:
+def _last_words(who: Rank) -> bytes:
     """Rank 11 runs out of memory; all others time out."""
     if who.rank == 11:
         return "".join(f"{who.prefix}{line.format(local=who.local)}\n" for line in _TRACEBACK).encode()

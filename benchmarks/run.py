@@ -2,8 +2,8 @@
 
     python -m benchmarks.run /tmp/corpus --workers 2 --repeat 3
 
-Memory is the peak of resident pages: of the reading process, and of the largest of its children; `in all` bounds the sum by
-counting that child once for each worker. Times include imports and the compilation of the patterns.
+Memory is the peak of resident pages: of the reading process, and of the largest of its children; `in all` bounds the
+sum by counting that child once for each worker. Times include imports and the compilation of the patterns.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _reap_forkserver() -> None:
     """End the forkserver: only a child that was waited for is counted, with all processes that it had started."""
     server = getattr(multiprocessing.forkserver, "_forkserver", None)
     if server is not None:
-        server._stop()
+        server._stop()  # noqa: SLF001  (there is no public way)
 
 
 def _measure_apart(folder: Path, workers: int) -> Measurement:
@@ -90,8 +90,8 @@ def _row(what: str, measurements: list[Measurement]) -> str:
     cpu = statistics.median(measurement.cpu_s for measurement in measurements)
     peak = max(measurement.peak_in_all_mb for measurement in measurements)
     return (
-        f"{what:>10}  {one.bytes_read / 1e6:9.0f} MB  {one.lines:>10} lines  {one.events:>8} events  {wall:6.2f} s wall  "
-        f"{cpu:6.2f} s CPU  {one.bytes_read / 1e6 / cpu:6.0f} MB/s/core  {peak:6.0f} MB in all"
+        f"{what:>10}  {one.bytes_read / 1e6:9.0f} MB  {one.lines:>10} lines  {one.events:>8} events  "
+        f"{wall:6.2f} s wall  {cpu:6.2f} s CPU  {one.bytes_read / 1e6 / cpu:6.0f} MB/s/core  {peak:6.0f} MB in all"
     )
 
 

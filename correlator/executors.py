@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, or spread over others. A task that cannot be completed becomes a value, never a gap."""
+"""Where tasks run: in this process, or in others. A task that cannot be completed becomes a value, never a gap."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Process:
         self._preload = list(preload)
 
     def map(self, task: Task[T, R], items: Sequence[T], advance: Advance) -> Iterator[R | Failed]:
-        """One result for each item. After a process died, each unfinished item is tried once more in a process of its own."""
+        """One result for each item. After a process died, what is unfinished is tried once more, each item apart."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(self._preload)
         pool = _Pool(context, self._workers, task, advance)
@@ -123,7 +123,7 @@ class _Pool(Generic[T, R]):
             return _Outcome(future.result())
         except BrokenProcessPool:
             return None
-        except Exception as error:  # the item or its result could not be sent
+        except Exception as error:  # noqa: BLE001  (the item or its result could not be sent)
             return _Outcome(Failed(_words(error)))
 
     def close(self) -> None:
@@ -140,8 +140,9 @@ class _Pool(Generic[T, R]):
 def _without_main() -> Iterator[None]:
     """Hide the main module while a process may be started.
 
-    multiprocessing would run the user's script a second time in each process, which breaks a script or a notebook that is not
-    guarded by ``if __name__ == "__main__"``, and imports all that it imports. Our tasks are importable without it.
+    multiprocessing would run the user's script a second time in each process, which breaks a script or a notebook that
+    is not guarded by ``if __name__ == "__main__"``, and imports all that it imports. Our tasks are importable without
+    it.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -152,12 +153,12 @@ def _without_main() -> Iterator[None]:
 
 
 _task: Task[Any, Any] | None = None
-_advance_here: Advance = lambda count: None  # noqa: E731
+_advance_here: Advance | None = None
 
 
 def _begin(task: Task[Any, Any], counter: Any) -> None:
     """Set up a worker process: what it runs, and the counter it shares. Ctrl-C is the parent's to handle."""
-    global _task, _advance_here  # noqa: PLW0603  (one worker process has one task for its whole life)
+    global _task, _advance_here  # one worker process has one task for its whole life
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def advance(count: int) -> None:
@@ -168,13 +169,15 @@ def _begin(task: Task[Any, Any], counter: Any) -> None:
 
 
 def _run(item: Any) -> Any:
-    return Failed("the process was not set up") if _task is None else _attempt(_task, item, _advance_here)
+    if _task is None or _advance_here is None:
+        return Failed("the process was not set up")
+    return _attempt(_task, item, _advance_here)
 
 
 def _attempt(task: Task[T, R], item: T, advance: Advance) -> R | Failed:
     try:
         return task(item, advance)
-    except Exception as error:  # a bug of ours must cost one item, not the run
+    except Exception as error:  # noqa: BLE001  (a bug of ours must cost one item, not the run)
         return Failed(_words(error))
 
 

@@ -13,6 +13,7 @@ from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, RANK_KI
 from correlator.identity.gpus import Gpus
 from correlator.identity.places import Seating, shared_pids
 from correlator.identity.tasks import TaskMode, Tasks
+from correlator.identity.work_rank import with_work_ranks
 from correlator.identity.writers import Writer
 
 _OWN_CLOCK = (FileKind.SCHEDULER_LOG, FileKind.POD_LISTING)
@@ -57,6 +58,7 @@ def with_ranks(frame: pl.DataFrame, known: Sequence[Known], tasks: Tasks, *, loc
     frame = _look_up(frame, _slots(known), ["attempt", "node", "local_rank"])
     frame = _look_up(frame, _pids(known), ["attempt", "node", "pid"])
     frame = _look_up(frame, _devices(known), ["attempt", "node", "gpu"])
+    frame = with_work_ranks(frame, {(k.attempt, r): n for k in known for r, n in k.seating.node_of.items()})
     inherits = pl.col("inherits")
     may_map = inherits | among("event", _SUBJECTS) | among("kind", (FileKind.KERNEL_LOG,))
     sure_gpu = pl.when(~pl.col("g_guess")).then(pl.col("g_rank"))
@@ -67,6 +69,7 @@ def with_ranks(frame: pl.DataFrame, known: Sequence[Known], tasks: Tasks, *, loc
         pl.when(may_map).then(pl.col("s_rank")),
         device.then(sure_gpu),
         pl.when(may_map).then(pl.col("p_rank")),
+        pl.when(inherits).then(pl.col("k_rank")),
         pl.when(inherits).then(pl.col("task")) if tasks.mode is TaskMode.RANK else pl.lit(None, pl.Int32),
         pl.when(may_map).then(pl.col("local_rank")) if local_is_rank else pl.lit(None, pl.Int32),
     ]

@@ -67,6 +67,7 @@ _KEPT = (
     "role",
     "signature",
     "process_group",
+    "collective_seq",
     "rank",
     "local_rank",
     "node_rank",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from correlator.core.model import Conflict
 from correlator.identity.names import natural
+from correlator.identity.spawn import pids_by_spawn_order
 from correlator.identity.tasks import TaskMode, Tasks
 from correlator.identity.votes import Slot, Votes
 
@@ -52,7 +53,7 @@ def seat(votes: Votes, tasks: Tasks, nodes: Sequence[str], world: int | None) ->
     return Seating(
         node_of=node_of,
         local_of=local_of,
-        pid_of=_pids(votes, rank_at),
+        pid_of=_pids(votes, rank_at, size),
         rank_at=rank_at,
         node_rank=node_rank,
         per_node=size,
@@ -147,9 +148,12 @@ class _Blocks:
         return {node: base // self.size for node, base in self.base.items()}
 
 
-def _pids(votes: Votes, rank_at: dict[Slot, int]) -> dict[int, int]:
-    pids = {rank_at[slot]: pid for slot, pid in votes.pid_at.winners().items() if slot in rank_at}
-    return pids | votes.pid_of.winners()
+def _pids(votes: Votes, rank_at: dict[Slot, int], per_node: int | None) -> dict[int, int]:
+    said = votes.pid_of.winners()
+    known = {slot: said[rank] for slot, rank in rank_at.items() if rank in said} | votes.pid_at.winners()
+    spawned = pids_by_spawn_order(votes.told_pids, known, votes.local_sizes, per_node)
+    pids = {rank_at[slot]: pid for slot, pid in (spawned | known).items() if slot in rank_at}
+    return pids | said
 
 
 def _conflicts(votes: Votes) -> Iterator[Conflict]:

@@ -28,6 +28,7 @@ Slot = tuple[str, int]
 """(node, local rank)"""
 _OWN_PID = frozenset({Context.RANK_IDENTITY, Context.CHILD_FAILED_ROW, Context.NCCL_COMM_INIT, Context.THREAD_STACK})
 _SLOT_PID = (Context.LAUNCHER_SPAWN, Context.WORKER_FAILED, Context.RANK_IDENTITY)
+_TOLD_PID = (Context.WORKER_SIGNALLED, Context.WORKER_FAILED, Context.CHILD_FAILED_ROW, Context.LAUNCHER_SPAWN)
 _SAYS = ("path", "task", "event", "host", "node", "rank", "local_rank", "pid", "gpu")
 
 
@@ -42,6 +43,8 @@ class Votes:
     rank_at: Ballot[Slot, int] = field(default_factory=Ballot)
     pid_at: Ballot[Slot, int] = field(default_factory=Ballot)
     node_rank: Ballot[str, int] = field(default_factory=Ballot)
+    told_pids: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Workers of each node that its agent named by pid."""
     local_sizes: dict[str, int] = field(default_factory=dict)
     """Workers of each node, as its agent said."""
     addresses: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -58,6 +61,7 @@ def collect(
     _from_comms(votes, frame, world)
     _from_rendezvous(votes, frame)
     _from_slots(votes, frame.filter(among("event", _SLOT_PID)))
+    _told_pids(votes, frame)
     if mode is TaskMode.RANK:
         _from_task_exits(votes, frame, names)
     _addresses(votes, frame)
@@ -144,6 +148,12 @@ def _from_slots(votes: Votes, frame: pl.DataFrame) -> None:
     rows = frame.filter(pl.all_horizontal(pl.col("node", "local_rank", "pid").is_not_null()))
     for node, local, pid, path, line in rows.select("node", "local_rank", "pid", "path", "line").iter_rows():
         votes.pid_at.add((node, local), pid, place(path, line))
+
+
+def _told_pids(votes: Votes, frame: pl.DataFrame) -> None:
+    rows = frame.filter(among("event", _TOLD_PID) & pl.col("node").is_not_null() & pl.col("pid").is_not_null())
+    for node, pid in rows.select("node", "pid").unique().iter_rows():
+        votes.told_pids[node].add(pid)
 
 
 def _from_task_exits(votes: Votes, frame: pl.DataFrame, names: HostNames) -> None:

@@ -4,7 +4,8 @@
     found.events      # polars table, columns of core.schema
     found.reports     # one account for each file: every line is an event, folded, thinned or plain
 
-This package is imported by the reading processes too, so polars is loaded only where the rows of all files come together.
+This package is imported by the reading processes too, so polars is loaded only where the rows of all files come
+together.
 """
 
 from __future__ import annotations

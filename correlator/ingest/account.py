@@ -100,7 +100,7 @@ class Account:
 
 
 def repaired_lines(buffer: bytearray, length: int, index: SegmentIndex) -> list[int]:
-    """The physical lines, counted from the chunk's first, of the first `length` bytes that hold a NUL or are not UTF-8."""
+    """The lines of the first `length` bytes that hold a NUL or are not UTF-8, counted from the chunk's first."""
     data = np.frombuffer(buffer, dtype=np.uint8, count=length)
     bad: set[int] = set()
     if buffer.find(b"\0", 0, length) >= 0:
@@ -118,7 +118,7 @@ def _segments_where(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], index: Seg
     found: set[int] = set()
     for start in range(0, len(mask), INDEX_BLOCK_BYTES):
         positions = np.flatnonzero(mask[start : start + INDEX_BLOCK_BYTES]) + start
-        # a match *ends* behind its last byte, so a byte at p belongs to the segment in which a match ending at p + 1 does
+        # a match ends behind its last byte: the byte at p is where a match that ends at p + 1 is
         found.update(np.unique(index.locate(positions + 1)).tolist())
     return sorted(segment for segment in found if segment < len(index))
 

@@ -92,7 +92,7 @@ def ingest(
 
 
 def batches(files: Sequence[LogFile]) -> list[Batch]:
-    """The tasks: each big file alone, small ones together; the longest first, so that no process is left with it at the end."""
+    """The tasks: each big file alone, small ones together; the longest first, so that none is left for the end."""
     jobs = [Job(index, file) for index, file in enumerate(files)]
     shared = list(_joined(job for job in jobs if _weight(job.file) < SMALL_FILE_BYTES))
     alone = [(job,) for job in jobs if _weight(job.file) >= SMALL_FILE_BYTES]
@@ -125,7 +125,7 @@ def _executor(files: Sequence[LogFile], task: ReadTask, workers: int | None) -> 
         return Serial(), None
     try:
         pickle.dumps(task)
-    except Exception as error:  # a pattern's own code may be anything
+    except Exception as error:  # noqa: BLE001  (a pattern's own code may be anything)
         return Serial(), f"read in one process, because the patterns cannot be sent to others: {error}"
     return Process(min(workers, len(files)), _PRELOAD), None
 

@@ -1,7 +1,7 @@
 """Events to columns: lists while a file is read, an Arrow table every quarter of a million events.
 
-Log text is untrusted: a number that does not fit its column becomes null there (no rank is 10**12), text that is no valid
-Unicode is repaired, and text is cut at a length that a person would still read.
+Log text is untrusted: a number that does not fit its column becomes null there (no rank is 10**12), text that is no
+valid Unicode is repaired, and text is cut at a length that a person would still read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INTEGER_BITS = {Kind.INT32: 31, Kind.INT64: 63, Kind.TIME: 63, Kind.UINT8: 8, K
 
 
 def event_id(path: str, byte_offset: int, signature: str, ordinal: int) -> int:
-    """64 bits that name an event in every run over the same files; `ordinal` counts events of one place and signature."""
+    """64 bits that name an event in every run over the same files; `ordinal` counts those of a place and signature."""
     name = f"{path}\0{byte_offset}\0{signature}\0{ordinal}".encode("utf-8", errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big")
 
@@ -94,7 +94,9 @@ class ColumnBuilder:
         for column in COLUMNS:
             dtype = schema.field(column.name).type
             values = self._lists.get(column.name)
-            arrays.append(pa.nulls(self._rows, dtype) if values is None else _array(values, column.name, column.kind, dtype))
+            arrays.append(
+                pa.nulls(self._rows, dtype) if values is None else _array(values, column.name, column.kind, dtype)
+            )
         fields = [pa.field(FILE_INDEX, pa.int32()), *schema]
         self._full.append(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
         self._clear()

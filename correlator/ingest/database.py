@@ -1,9 +1,10 @@
 """Compiled hyperscan databases that are known to find what they must.
 
-Multi-pattern databases of current releases lose matches now and then: two patterns that begin alike can hide one another, though
-each is found alone (VectorCamp/vectorscan issue 358 and others; seen here with two bracketed rank lists). A lost line would be a
-silent gap, so a new database has to find every sample of every pattern, at the start of a line and behind prefixes. What it
-loses is compiled a second time, apart; what is lost even then is left to the slow engine, with a warning.
+Multi-pattern databases of current releases lose matches now and then: two patterns that begin alike can hide one
+another, though each is found alone (VectorCamp/vectorscan issue 358 and others; seen here with two bracketed rank
+lists). A lost line would be a silent gap, so a new database has to find every sample of every pattern, at the start of
+a line and behind prefixes. What it loses is compiled a second time, apart; what is lost even then is left to the slow
+engine, with a warning.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from correlator.parsers.base import LinePattern
 _PREFIXES = (
     b"",
     b"2025-11-30T01:02:03.123456789Z stderr F ",
-    b"[default3]:[rank11]:[E1130 01:12:03.123456789 ProcessGroupNCCL.cpp:632] [PG ID 2 PG GUID 5(mesh_dp) Rank 3] [1, 2] 3: ",
+    b"[default3]:[rank11]:[E1130 01:12:03.123456789 ProcessGroupNCCL.cpp:632] [PG ID 2 PG GUID 5(mesh_dp) Rank 3] 3: ",
 )
 
 Form = tuple[bytes, tuple[bytes, ...]]

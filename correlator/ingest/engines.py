@@ -1,8 +1,9 @@
 """Which patterns occur where in a chunk of raw bytes.
 
-`HyperscanEngine` searches all patterns at once, faster than any literal pre-filter tried (performance.md c). `ReEngine` runs the
-same patterns one by one with Python's `re`: a thousand times slower, the fallback where hyperscan has no wheel, and the oracle of
-the differential test. Both speak of segments (see `segments`) and of the same scan form of each pattern.
+`HyperscanEngine` searches all patterns at once, faster than any literal pre-filter tried (performance.md c). `ReEngine`
+runs the same patterns one by one with Python's `re`: a thousand times slower, the fallback where hyperscan has no
+wheel, and the oracle of the differential test. Both speak of segments (see `segments`) and of the same scan form of
+each pattern.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from correlator.parsers.base import LinePattern
 Scan = tuple[NDArray[np.int64], NDArray[np.int32]]
 """Offsets behind the last byte of each match, and the id (index) of the pattern that matched."""
 
+Raw = bytes | bytearray | memoryview
+
 _SEPARATOR = re.compile(rb"\r\n|\n|\r")
 
 
@@ -34,13 +37,13 @@ class Patterns(Protocol):
 
 
 class Engine(Protocol):
-    """Finds patterns in raw bytes: at least one match of each segment and pattern that match, the last of them included."""
+    """Finds patterns in raw bytes: at least the last match of each pattern in each segment."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What could not be done as planned, for a person."""
 
-    def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
+    def scan(self, buffer: Raw, length: int) -> Scan:
         """All matches in the first `length` bytes."""
 
 
@@ -53,7 +56,7 @@ class ReEngine:
         self._dense = _dense(patterns)
         self.warnings: tuple[str, ...] = ()
 
-    def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
+    def scan(self, buffer: Raw, length: int) -> Scan:
         """All matches in the first `length` bytes."""
         ends, ids = array("q"), array("i")
         for start, segment in _segments(bytes(memoryview(buffer)[:length])):
@@ -83,7 +86,7 @@ class HyperscanEngine:
             for number, reason in sorted(refused.items())
         )
 
-    def scan(self, buffer: bytearray | memoryview, length: int) -> Scan:
+    def scan(self, buffer: Raw, length: int) -> Scan:
         """All matches in the first `length` bytes."""
         packed = array("q")
         collect = _collector(packed, self._shift)
@@ -98,7 +101,7 @@ class HyperscanEngine:
         return np.concatenate([ends, more_ends]), np.concatenate([ids, more_ids])
 
 
-def make_engine(table: Patterns, force_re: bool = False, compiled: Compiled | None = None) -> Engine:
+def make_engine(table: Patterns, *, force_re: bool = False, compiled: Compiled | None = None) -> Engine:
     """The fastest engine that this machine has for the table. `compiled`: its patterns, if that is done already."""
     if force_re:
         return ReEngine(table.patterns)
@@ -124,9 +127,7 @@ def _dense(patterns: Sequence[LinePattern]) -> NDArray[np.bool_]:
     return np.array([pattern.bulk for pattern in patterns], dtype=np.bool_)
 
 
-def _behind_step(
-    buffer: bytearray | memoryview, ends: NDArray[np.int64], dense: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _behind_step(buffer: Raw, ends: NDArray[np.int64], dense: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Match ends, those of dense patterns moved back over the byte that their scan form looks at behind the step."""
     if not dense.any():
         return ends

@@ -1,4 +1,4 @@
-"""One file from its bytes to events and an account; nothing that a file holds, and nothing that happens to it, raises."""
+"""One file from its bytes to events and an account; nothing that a file holds or that happens to it raises."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ class FileReader:
         self._reader = ChunkReader(self._limits)
         self._selector = Selector(interpreter.table.patterns)
 
-    def read(self, file: LogFile, file_index: int, builder: ColumnBuilder, advance: Callable[[int], None]) -> FileOutcome:
+    def read(
+        self, file: LogFile, file_index: int, builder: ColumnBuilder, advance: Callable[[int], None]
+    ) -> FileOutcome:
         """Read a file: its events go to the builder, everything else into the outcome."""
         outcome = FileOutcome()
         meter = _Meter(file, advance)
@@ -106,7 +108,7 @@ class FileReader:
             with self._open_file(file) as stream:
                 self._read_lines(reading, stream)
                 _conclude(reading, self._reader, stream)
-        except Exception as error:  # whatever a file does to us, it is one row of `skipped`
+        except Exception as error:  # noqa: BLE001  (whatever a file does to us, it is one row of `skipped`)
             outcome.skipped.append(Skipped(file.path, f"cannot be read: {_reason(error)}"))
         finally:
             meter.finish()
@@ -163,7 +165,7 @@ class FileReader:
         account = reading.account
         try:
             result = parser.parse(lines, hits)
-        except Exception as error:  # a bug of a parser must cost one chunk, not the file
+        except Exception as error:  # noqa: BLE001  (a bug of a parser must cost one chunk, not the file)
             place = f"lines {lines.number(0)}-{lines.number(len(lines) - 1)}" if len(lines) else "its end"
             reading.outcome.skipped.append(Skipped(reading.file.path, f"{place} could not be parsed: {_reason(error)}"))
             return None
@@ -172,9 +174,7 @@ class FileReader:
         account.folded += result.folded_segments
         return result.resume_index
 
-    def _settle(
-        self, reading: _Reading, index: SegmentIndex, selection: Selection, done: int, consumed: int
-    ) -> None:
+    def _settle(self, reading: _Reading, index: SegmentIndex, selection: Selection, done: int, consumed: int) -> None:
         """Count the segments that are done with."""
         self._see_stamps(reading, index, done)
         reading.account.thinned += self._selector.consumed(selection, done)
@@ -191,7 +191,7 @@ class FileReader:
             reading.account.see_time(next((time for time in found if time is not None), None))
 
     def _read_whole(self, file: LogFile, file_index: int, builder: ColumnBuilder, outcome: FileOutcome) -> bool:
-        """Read a file that is one document. False: nothing was found in it, and it is text, so its lines may still speak."""
+        """Read a file that is one document. False: it is text in which nothing was found; its lines may still speak."""
         limit = self._limits.whole_file_bytes
         context = self._context(file)
         reading = _Reading(file, file_index, builder, outcome, context, _Meter(file, lambda _: None))
@@ -200,7 +200,7 @@ class FileReader:
             data = self._reader.read_all()
             try:
                 events = self._interpreter.whole_file[file.kind](data, context)
-            except Exception as error:  # untrusted input, and a dump may be damaged anywhere
+            except Exception as error:  # noqa: BLE001  (untrusted input, and a dump may be damaged anywhere)
                 events = []
                 outcome.skipped.append(Skipped(file.path, f"could not be parsed: {_reason(error)}"))
             binary = data.startswith(b"\x80") or b"\0" in data[:4096]

@@ -1,8 +1,8 @@
 r"""Which pattern occurs in which segment, also where control sequences or JSON escapes stand between its letters.
 
-Colour codes (``\x1b[31mError\x1b[0m: ...``), NUL bytes and the escapes of a container runtime's JSON (``File \"train.py\"``,
-``10.0.0.5\u003c45123\u003e``) are taken away before a message is matched, so the scan must not miss for them. The segments that have
-any are scanned a second time without them; what either scan finds counts.
+Colour codes (``\x1b[31mError\x1b[0m: ...``), NUL bytes and the escapes of a container runtime's JSON (``File
+\"train.py\"``, ``10.0.0.5\u003c45123\u003e``) are taken away before a message is matched, so the scan must not miss for
+them. The segments that have any are scanned a second time without them; what either scan finds counts.
 """
 
 from __future__ import annotations
@@ -57,13 +57,11 @@ def find_matches(
     return _distinct(found, max(len(dense), 1))
 
 
-def _scan(
-    engine: Engine, buffer: bytearray, length: int, index: SegmentIndex, dense: NDArray[np.bool_]
-) -> Matches:
+def _scan(engine: Engine, buffer: bytearray, length: int, index: SegmentIndex, dense: NDArray[np.bool_]) -> Matches:
     """All matches as (segment, pattern, step), ordered by their ends."""
-    ends, ids = engine.scan(buffer, length)
+    ends, found = engine.scan(buffer, length)
     order = np.argsort(ends, kind="stable")
-    ends, ids = ends[order], ids[order].astype(np.int64)
+    ends, ids = ends[order], found[order].astype(np.int64)
     steps = np.zeros(len(ends), dtype=np.int64)
     stepping = dense[ids]
     steps[stepping] = step_before(buffer, ends[stepping])

@@ -129,7 +129,7 @@ class ChunkReader:
             return 0
         try:
             return self._stream.readinto(memoryview(self.buffer)[self._held : stop]) or 0
-        except Exception as error:  # every decompressor has errors of its own; none may end the run
+        except Exception as error:  # noqa: BLE001  (every decompressor has errors of its own; none may end the run)
             self.failure = f"{type(error).__name__}: {error}".strip(": ")
             return 0
 

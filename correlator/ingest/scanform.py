@@ -1,15 +1,16 @@
-r"""The form of a pattern that is searched in raw bytes: a net that lets through no line which the pattern itself would take.
+r"""The form of a pattern that is searched in raw bytes: a net through which no line slips that the pattern would take.
 
-A line pattern is written for a decoded message without prefixes. The scan sees bytes with every prefix still on them, and a
-whole chunk at once, so the pattern is rewritten: `^` and `$` go (a message starts after its prefixes and may end in a carriage
-return), everything that could swallow a line end is narrowed, and named groups become plain ones, which hyperscan needs.
-The result is valid for hyperscan and for Python's `re` on bytes alike. Its classes are those of ASCII, and `.` is one byte:
-patterns should not count characters that may lie outside ASCII.
+A line pattern is written for a decoded message without prefixes. The scan sees bytes with every prefix still on them,
+and a whole chunk at once, so the pattern is rewritten: `^` and `$` go (a message starts after its prefixes and may end
+in a carriage return), everything that could swallow a line end is narrowed, and named groups become plain ones, which
+hyperscan needs. The result is valid for hyperscan and for Python's `re` on bytes alike. Its classes are those of ASCII,
+and `.` is one byte: patterns should not count characters that may lie outside ASCII.
 
-Hyperscan reports a match at each of its possible ends, so `caught: .*` would be reported once for each byte of the line. What is
-optional at the end of a pattern is therefore cut off; and a dense pattern, whose end must be the last digit of the step, is made to
-look at what follows, so that `step: 12345` is reported once and not five times. What stands before the first long literal is cut off as
-well: the scan gets faster, and hyperscan loses matches of patterns that begin alike (see `database`).
+Hyperscan reports a match at each of its possible ends, so `caught: .*` would be reported once for each byte of the
+line. What is optional at the end of a pattern is therefore cut off; and a dense pattern, whose end must be the last
+digit of the step, is made to look at what follows, so that `step: 12345` is reported once and not five times. What
+stands before the first long literal is cut off as well: the scan gets faster, and hyperscan loses matches of patterns
+that begin alike (see `database`).
 """
 
 from __future__ import annotations

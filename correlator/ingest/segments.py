@@ -1,8 +1,8 @@
-"""Where the lines of a chunk begin and end, and what line numbers they have.
+r"""Where the lines of a chunk begin and end, and what line numbers they have.
 
-A physical line ends at ``\\n``; a ``\\r`` that does not stand directly before the ``\\n`` starts a further segment of the same
-line. Segments are what is scanned, thinned, parsed and counted: a progress bar of a million updates is one line, and must
-neither be decoded as a whole nor hide the fault that is printed at its end.
+A physical line ends at ``\n``; a ``\r`` that does not stand directly before the ``\n`` starts a further segment of
+the same line. Segments are what is scanned, thinned, parsed and counted: a progress bar of a million updates is one
+line, and must neither be decoded as a whole nor hide the fault that is printed at its end.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def positions_of(buffer: bytearray, length: int, byte: bytes) -> Positions:
 class SegmentIndex:
     """The segments of one chunk.
 
-    `open_end`: the chunk ends inside a line and what follows its last separator is a segment too (end of the file, or a line
-    that is longer than the reader holds).
+    `open_end`: the chunk ends inside a line and what follows its last separator is a segment too (end of the file, or a
+    line that is longer than the reader holds).
     """
 
     __slots__ = ("_newlines_before", "ends", "newlines")
@@ -77,7 +77,7 @@ class SegmentIndex:
 
 
 def _inner_returns(buffer: bytearray, length: int) -> Positions:
-    """Carriage returns that are not part of a ``\\r\\n``."""
+    r"""Carriage returns that are not part of a ``\r\n``."""
     data: Bytes = np.frombuffer(buffer, dtype=np.uint8, count=length)
     returns = positions_of(buffer, length, b"\r")
     following = returns + 1

@@ -1,14 +1,15 @@
 """From matches to the segments that are parsed: one entry a segment, dense ones thinned.
 
-Progress lines are a fifth of a log, and hardly any of them matters: the last ones before a fault do, and enough of the others,
-on every rank, to compare clocks and pace. A chunk with many of them keeps its last `TAIL` and, of the rest, those whose step is a
-multiple of a power of two, chosen so that about `TARGET` are left. As the rule looks at the step alone and the strides of two
-files divide each other, files of different ranks keep the same steps, so that what is kept can be compared across ranks.
+Progress lines are a fifth of a log, and hardly any of them matters: the last ones before a fault do, and enough of the
+others, on every rank, to compare clocks and pace. A chunk with many of them keeps its last `TAIL` and, of the rest,
+those whose step is a multiple of a power of two, chosen so that about `TARGET` are left. As the rule looks at the step
+alone and the strides of two files divide each other, files of different ranks keep the same steps, so that what is kept
+can be compared across ranks.
 
 Each `BUDGET` progress segments that were kept of a file halve what is kept further, so that the table grows with the
-logarithm of a file's size. Any other pattern may flood a log too (a warning in each step). Once it has had its share of a file it
-is parsed at its first and last occurrences of a chunk only; the share is large where many ranks write into one file, because
-there the same line once for each rank is no flood.
+logarithm of a file's size. Any other pattern may flood a log too (a warning in each step). Once it has had its share of
+a file it is parsed at its first and last occurrences of a chunk only; the share is large where many ranks write into
+one file, because there the same line once for each rank is no flood.
 """
 
 from __future__ import annotations

@@ -74,8 +74,10 @@ class ReadTask:
 
     def _prepared(self) -> tuple[Engine, FileReader]:
         if self._ready is None:
-            engine = make_engine(self._table, self._force_re, self._compiled)
-            interpreter = Interpreter(self._table, lambda context: FileParser(context, self._table), WHOLE_FILE, stamp_of)
+            engine = make_engine(self._table, force_re=self._force_re, compiled=self._compiled)
+            interpreter = Interpreter(
+                self._table, lambda context: FileParser(context, self._table), WHOLE_FILE, stamp_of
+            )
             self._ready = engine, FileReader(interpreter, engine, self._hints, open_stream)
         return self._ready
 

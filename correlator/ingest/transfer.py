@@ -1,7 +1,7 @@
 """The pattern table on its way to another process.
 
-A dialect's `build` functions are code and cannot be pickled, so a pattern of the built-in table travels as its place there, and only
-what a user's catalogue adds travels as it is.
+A dialect's `build` functions are code and cannot be pickled, so a pattern of the built-in table travels as its place
+there, and only what a user's catalogue adds travels as it is.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from correlator.core.catalogue import load_catalogue
 from correlator.core.errors import CatalogueError
+
+Write = Callable[..., Path]
 
 SIGNATURE = """
 [[faults.cuda_oom.signatures]]
@@ -21,7 +25,7 @@ lookalikes = ['THEIRS: out of memory']
 
 
 @pytest.fixture
-def write(tmp_path: Path):  # type: ignore[no-untyped-def]
+def write(tmp_path: Path) -> Write:
     """Writes a user's catalogue and gives its path."""
 
     def make(text: str, name: str = "my.toml") -> Path:
@@ -32,7 +36,7 @@ def write(tmp_path: Path):  # type: ignore[no-untyped-def]
     return make
 
 
-def test_a_user_adds_a_signature(write) -> None:  # type: ignore[no-untyped-def]
+def test_a_user_adds_a_signature(write: Write) -> None:
     """The built-in signatures stay, the new one follows, the built-in catalogue itself is not touched."""
     known = load_catalogue([write(SIGNATURE)])
     assert known.signature("cuda_oom.ours") is not None
@@ -41,7 +45,7 @@ def test_a_user_adds_a_signature(write) -> None:  # type: ignore[no-untyped-def]
     assert load_catalogue().signature("cuda_oom.ours") is None
 
 
-def test_a_user_overrides_by_key_and_by_name(write) -> None:  # type: ignore[no-untyped-def]
+def test_a_user_overrides_by_key_and_by_name(write: Write) -> None:
     """Keys that are given replace, keys that are not stay; a signature of the same name is replaced whole."""
     text = "[faults.cuda_oom]\nfirst_action = 'Page the model team.'\n" + SIGNATURE.replace("'ours'", "'torch'")
     known = load_catalogue([write(text)])
@@ -54,7 +58,7 @@ def test_a_user_overrides_by_key_and_by_name(write) -> None:  # type: ignore[no-
     assert len(known.signatures) == len(built_in.signatures)
 
 
-def test_later_files_win(write) -> None:  # type: ignore[no-untyped-def]
+def test_later_files_win(write: Write) -> None:
     """Files are laid over each other in the order given."""
     first = write("[faults.cuda_oom]\ntitle = 'one'\n", "a.toml")
     second = write("[faults.cuda_oom]\ntitle = 'two'\n", "b.toml")
@@ -62,9 +66,11 @@ def test_later_files_win(write) -> None:  # type: ignore[no-untyped-def]
     assert load_catalogue([second, first]).entry("cuda_oom").title == "one"
 
 
-def test_fragments_are_put_into_patterns(write) -> None:  # type: ignore[no-untyped-def]
+def test_fragments_are_put_into_patterns(write: Write) -> None:
     """A part of a pattern is written once."""
-    text = "[fragments]\nhead = 'OURS: '\n" + SIGNATURE.replace("'OURS: out of memory'\nsamples", "'{{head}}out'\nsamples")
+    text = "[fragments]\nhead = 'OURS: '\n" + SIGNATURE.replace(
+        "'OURS: out of memory'\nsamples", "'{{head}}out'\nsamples"
+    )
     signature = load_catalogue([write(text)]).signature("cuda_oom.ours")
     assert signature is not None
     assert signature.pattern == "OURS: out"
@@ -82,7 +88,10 @@ def test_fragments_are_put_into_patterns(write) -> None:  # type: ignore[no-unty
         ("[faults.cuda_oom]\nsticky = 'yes'\n", "faults.cuda_oom.sticky: must be true or false"),
         ("[faults.cuda_oom]\ncheckpoint_trust = 'maybe'\n", "checkpoint_trust: 'maybe' is not one of"),
         ("[faults.cuda_oom]\ncommands = 'ls'\n", "commands: must be a list of texts"),
-        ("[faults.cuda_oom]\nrivals = [{ code = 'nope', control = 'x' }]\n", "rivals[0].code: 'nope' is not a fault code"),
+        (
+            "[faults.cuda_oom]\nrivals = [{ code = 'nope', control = 'x' }]\n",
+            "rivals[0].code: 'nope' is not a fault code",
+        ),
         (SIGNATURE.replace("samples = ['OURS: out of memory']\n", ""), "signatures[0].samples: at least one line"),
         (SIGNATURE.replace("lookalikes", "looks"), "looks: unknown key"),
         (SIGNATURE + "priority = 500\n", "priority: must be a whole number"),
@@ -93,14 +102,17 @@ def test_fragments_are_put_into_patterns(write) -> None:  # type: ignore[no-unty
         (SIGNATURE.replace("'ours'", "'Ours!'"), "name: must be lower-case"),
         (SIGNATURE + SIGNATURE, "cuda_oom.ours is there twice"),
         (SIGNATURE.replace("'OURS: out of memory'\nsamples", "'{{head}}out'\nsamples"), "no fragment 'head'"),
-        (SIGNATURE.replace("'OURS: out of memory'\nsamples", "'OURS: (out'\nsamples"), "cuda_oom.ours: not a regular expression"),
+        (
+            SIGNATURE.replace("'OURS: out of memory'\nsamples", "'OURS: (out'\nsamples"),
+            "cuda_oom.ours: not a regular expression",
+        ),
         (SIGNATURE.replace("'OURS: out of memory'\nsamples", r"'OURS:\sout'" + "\nsamples"), "can cross a line end"),
         (SIGNATURE.replace("'OURS: out of memory'\nsamples", "'NEVER'\nsamples"), "its sample does not match"),
         (SIGNATURE.replace("THEIRS", "OURS"), "its lookalike matches"),
         ("not toml at all", "not a TOML file"),
     ],
 )
-def test_mistakes_name_file_and_key(write, text: str, says: str) -> None:  # type: ignore[no-untyped-def]
+def test_mistakes_name_file_and_key(write: Write, text: str, says: str) -> None:
     """Nothing is ignored in silence, and the message leads to the line to change."""
     with pytest.raises(CatalogueError) as caught:
         load_catalogue([write(text)])
@@ -118,18 +130,16 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_an_unknown_code_is_an_error_of_the_caller() -> None:
     """`explain nope` says so."""
-    with pytest.raises(CatalogueError, match="no entry 'nope'"):
+    with pytest.raises(CatalogueError, match="no entry nope"):
         load_catalogue().entry("nope")
     assert load_catalogue().find("nope") is None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300))
 def test_any_bytes_load_or_fail_in_one_way(tmp_path: Path, data: bytes) -> None:
     """A user's file can be anything: the answer is a catalogue or a CatalogueError."""
     path = tmp_path / "any.toml"
     path.write_bytes(data)
-    try:
-        load_catalogue([path])
-    except CatalogueError as error:
-        assert "\n" not in str(error).splitlines()[0]
+    with suppress(CatalogueError):
+        assert load_catalogue([path]).entries

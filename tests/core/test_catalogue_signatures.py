@@ -12,7 +12,9 @@ from correlator.core.vocabulary import Role
 SIGNATURES = load_catalogue().signatures
 
 
-def best(message: str, *, layers: tuple[str, ...] = (), stack: str | None = None) -> tuple[Signature, re.Match[str]] | None:
+def best(
+    message: str, *, layers: tuple[str, ...] = (), stack: str | None = None
+) -> tuple[Signature, re.Match[str]] | None:
     """The signature that takes a peeled message, as a parser would choose it: highest priority, then first."""
     found: list[tuple[Signature, re.Match[str]]] = []
     for signature in SIGNATURES:
@@ -136,11 +138,20 @@ def test_an_xid_without_a_known_process() -> None:
         ("RuntimeError: CUDA error: device-side assert triggered", "cuda_device_assert"),
         ("RuntimeError: CUDA error: invalid device ordinal", "cuda_invalid_device"),
         ("RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution", "gpu_nvlink"),
-        ("RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", "cublas_cudnn_failure"),
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+            "cublas_cudnn_failure",
+        ),
         ("RuntimeError: HIP error: an illegal memory access was encountered", "cuda_illegal_address"),
         ("Cuda failure 719 'unspecified launch failure'", "cuda_launch_failure"),
-        ("Process group watchdog thread terminated with exception: CUDA error: unspecified launch failure", "cuda_launch_failure"),
-        ("  what():  [Rank 1] NCCL watchdog thread terminated with exception: CUDA error: misaligned address", "cuda_misaligned_address"),
+        (
+            "Process group watchdog thread terminated with exception: CUDA error: unspecified launch failure",
+            "cuda_launch_failure",
+        ),
+        (
+            "  what():  [Rank 1] NCCL watchdog thread terminated with exception: CUDA error: misaligned address",
+            "cuda_misaligned_address",
+        ),
         ("terminate called after throwing an instance of 'c10::DistBackendError'", "secondary_abort"),
         ("terminate called after throwing an instance of 'std::bad_alloc'", "native_abort"),
         ("Fatal Python error: Aborted", "secondary_abort"),
@@ -182,7 +193,9 @@ def test_the_stack_narrows_a_general_exception(message: str, stack: str, code: s
 
 def test_a_named_peer_is_a_pointer_and_not_the_writer() -> None:
     """What an observer says of its peer goes into attributes, never into rank or host of the event."""
-    taken = best("NET/IB: Got completion from peer 10.0.0.5<43210> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3")
+    taken = best(
+        "NET/IB: Got completion from peer 10.0.0.5<43210> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3"
+    )
     assert taken is not None
     assert taken[0].role is Role.COLLATERAL
     assert taken[1].groupdict() == {"peer": "10.0.0.5", "peer_port": "43210", "status": "12"}

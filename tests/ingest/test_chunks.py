@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from correlator.ingest.reader import ChunkReader, Limits
 from correlator.ingest.segments import MAX_SEGMENT_BYTES, ChunkSegments, SegmentIndex
 
-logs = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"bc", b"\0\xff", b"word" * 9]), max_size=50).map(b"".join)
+logs = st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"bc", b"\0\xff", b"word" * 9]), max_size=50).map(
+    b"".join
+)
 
 
 def reference(data: bytes) -> list[tuple[int, int, bytes]]:
@@ -60,7 +62,10 @@ def test_cut_lines_lose_nothing(data: bytes, chunk_bytes: int, line_bytes: int) 
     for number, offset, raw in pieces:
         lines[number] += raw
         assert data[offset : offset + len(raw)] == raw
-    assert list(lines.values()) == [line.replace(b"\r", b"") for line in data.removesuffix(b"\n").split(b"\n")][: len(lines)]
+    assert (
+        list(lines.values())
+        == [line.replace(b"\r", b"") for line in data.removesuffix(b"\n").split(b"\n")][: len(lines)]
+    )
 
 
 def test_a_progress_bar_is_cut_at_its_carriage_returns_before_it_fills_the_memory() -> None:

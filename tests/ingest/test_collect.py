@@ -6,9 +6,10 @@ import gzip
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from polars.testing import assert_frame_equal
 from correlator.core.files import Compression, FileHints, LogFile, RunHints
 from correlator.core.schema import validate
 from correlator.core.vocabulary import FileKind, Role
+from correlator.executors import Failed
 from correlator.ingest import Ingested, ingest
 from correlator.ingest.collect import BATCH_BYTES, SMALL_FILE_BYTES, batches
 from correlator.ingest.columns import ColumnBuilder
@@ -170,7 +172,7 @@ def test_a_gzipped_file_gives_the_same_rows(files: list[LogFile], patterns: Patt
 def test_files_that_cannot_be_read_are_rows(files: list[LogFile], patterns: PatternTable, tmp_path: Path) -> None:
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(_log(3))[:-20])
-    os.remove(files[1].location)
+    Path(files[1].location).unlink()
     broken = LogFile("cut.gz", str(cut), FileKind.RANK_LOG, compression=Compression.GZIP, size_bytes=100)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -213,6 +215,32 @@ def test_progress_reaches_its_total(files: list[LogFile], patterns: PatternTable
     names = [name for name, _ in watcher.calls]
     assert (names[0], names[-1]) == ("start", "finish")
     assert sum(count for name, count in watcher.calls if name == "advance") == watcher.calls[0][1]
+
+
+class Failing:
+    """An executor in which some files bring their process down."""
+
+    def __init__(self, bad: str) -> None:
+        self.bad = bad
+        self.tasks: list[int] = []
+
+    def map(self, task: Any, items: Sequence[Any], advance: Any) -> Iterator[Any]:
+        for batch in items:
+            self.tasks.append(len(batch))
+            bad = any(job.file.path == self.bad for job in batch)
+            yield Failed("the process that read it was killed") if bad else task(batch, advance)
+
+
+def test_only_the_file_that_kills_its_process_is_lost(
+    files: list[LogFile], patterns: PatternTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = Failing("rank_2.log")
+    monkeypatch.setattr("correlator.ingest.collect._executor", lambda *_: (executor, None))
+    found = ingest(files, patterns, HINTS)
+    assert executor.tasks == [5, 1, 1, 1, 1, 1]
+    assert [row.path for row in found.skipped] == ["rank_2.log"]
+    assert "killed" in found.skipped[0].reason
+    assert len(found.reports) == 4
 
 
 def _sizes(found: Sequence[tuple[object, ...]]) -> list[int]:

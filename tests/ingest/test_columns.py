@@ -69,7 +69,9 @@ def test_a_row_has_every_field_of_its_event_and_file() -> None:
 @given(rank=any_int, pid=any_int, time=any_int, body=any_text, key=any_text, loss=st.floats() | any_int)
 def test_any_value_fits_or_becomes_null(rank: int, pid: int, time: int, body: str, key: str, loss: float) -> None:
     builder = ColumnBuilder()
-    event = _event(rank=rank, process_pid=pid, timestamp_ns=time, body=body, host_name=body, attributes=((key, body),), loss=loss)
+    event = _event(
+        rank=rank, process_pid=pid, timestamp_ns=time, body=body, host_name=body, attributes=((key, body),), loss=loss
+    )
     builder.add([event, _event()], FILE, 0)
     frame = _frame(builder)
     assert validate(frame) == []

@@ -23,7 +23,12 @@ logs = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(b"".join)
 
 def _event(line: int) -> Event:
     return Event(
-        event_name="message", role=Role.CONTEXT, signature="dump", line_number=line, byte_offset=0, timestamp_ns=1000 * line
+        event_name="message",
+        role=Role.CONTEXT,
+        signature="dump",
+        line_number=line,
+        byte_offset=0,
+        timestamp_ns=1000 * line,
     )
 
 
@@ -126,7 +131,7 @@ def test_a_log_that_grows_for_ever_ends(read_bytes: Callable[..., Any], monkeypa
 
 
 def test_a_dump_is_parsed_as_one_document(read_bytes: Callable[..., Any]) -> None:
-    whole = {FileKind.ERROR_FILE: lambda data, context: [_event(1), _event(2)]}
+    whole = {FileKind.ERROR_FILE: lambda *_: [_event(1), _event(2)]}
     read = read_bytes(b'{\n"a": 1\n}', kind=FileKind.ERROR_FILE, whole_file=whole)
     report = read.outcome.report
     assert (report.lines, report.events, report.folded, report.plain) == (3, 2, 1, 0)
@@ -135,7 +140,7 @@ def test_a_dump_is_parsed_as_one_document(read_bytes: Callable[..., Any]) -> Non
 
 
 def test_a_binary_dump_has_no_lines(read_bytes: Callable[..., Any]) -> None:
-    whole = {FileKind.FLIGHT_RECORDER: lambda data, context: [_event(1)]}
+    whole = {FileKind.FLIGHT_RECORDER: lambda *_: [_event(1)]}
     report = read_bytes(b"\x80\x04\n\n", kind=FileKind.FLIGHT_RECORDER, whole_file=whole).outcome.report
     assert (report.lines, report.events, report.plain) == (0, 0, 0)
 

@@ -37,7 +37,10 @@ def test_a_pattern_is_found_through_control_sequences(table: Any, line: bytes) -
 
 
 def test_a_pattern_with_quotes_and_brackets_is_found_in_json(make_pattern: Callable[..., LinePattern]) -> None:
-    patterns = (make_pattern("file", r'File "[^"\n]+", line \d+, in <module>'), make_pattern("peer", r"10\.0\.0\.5<45123>"))
+    patterns = (
+        make_pattern("file", r'File "[^"\n]+", line \d+, in <module>'),
+        make_pattern("peer", r"10\.0\.0\.5<45123>"),
+    )
     line = rb'{"log":"  File \"/a/b.py\", line 3, in \u003cmodule\u003e 10.0.0.5\u003c45123\u003e\n"}'
     assert _found(patterns, line) == [(0, 0, 0), (0, 1, 0)]
 
@@ -47,7 +50,13 @@ def test_the_step_of_a_coloured_line_is_read(table: Any) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from([b"\n", b"\r", b"\x1b[0m", b'\\"', b"\\u001b[1m", b"step: 3", b"[rank1]", b"\0", b"\\", b"\x1b"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"\n", b"\r", b"\x1b[0m", b'\\"', b"\\u001b[1m", b"step: 3", b"[rank1]", b"\0", b"\\", b"\x1b"]
+        )
+    )
+)
 def test_cleaning_moves_no_match_to_another_segment(table: Any, parts: list[bytes]) -> None:
     """Whatever the plain scan finds is found, and nothing is found in a segment that has none of the pattern's letters."""
     data = b"".join(parts)

@@ -6,8 +6,8 @@
     [[faults.cuda_oom.signatures]]       name, pattern, samples, lookalikes, ...; its id is `cuda_oom.<name>`
     [fragments]                          parts of patterns, used in this file's patterns as `{{name}}`
 
-A later file may name the same code: keys that it gives replace the earlier ones, a signature of the same name replaces that
-signature, any other is added. Built-in files are linted by the tests, a user's file is linted here, before it is used.
+A later file may name the same code: keys that it gives replace the earlier ones, a signature of the same name replaces
+that signature, any other is added. Our own files are linted by the tests, a user's file here, before it is used.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def _parse(data: bytes, file: str) -> Mapping[str, object]:
     try:
         return tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CatalogueError(f"{file}: not a TOML file: {error}", hint="patterns go in literal strings: '...'") from error
+        raise CatalogueError(
+            f"{file}: not a TOML file: {error}", hint="patterns go in literal strings: '...'"
+        ) from error
 
 
 def _merge(drafts: _Drafts, document: Mapping[str, object], file: str) -> list[Signature]:
