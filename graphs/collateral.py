@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import networkx as nx
 
 from correlator.core.model import Collateral
-from correlator.core.vocabulary import CollateralKind, FaultCode, Role
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role, Severity
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import Episode, evidence, iso
 from correlator.graphs.facts import Fact
@@ -67,9 +67,7 @@ def _kind(
     own = [e for e in scene.by_rank.get(rank, ()) if e.role is Role.COLLATERAL and not e.inferred]
     spoken = [e for e in own if e.code in _OWN_WORDS]
     if spoken:
-        first = min(
-            spoken, key=lambda e: (_OWN_WORDS.index(CollateralKind(e.code)) if _untimed(spoken) else 0, _when(e))
-        )
+        first = min(spoken, key=lambda e: _decisive(e, untimed=_untimed(spoken)))
         if first.code == CollateralKind.SECONDARY_ABORT and len(spoken) > 1:
             first = next(e for e in spoken if e.code != CollateralKind.SECONDARY_ABORT)
         return first.code, first.facts, first.id
@@ -79,7 +77,8 @@ def _kind(
     faults = [e for e in scene.by_rank.get(rank, ()) if e.role is Role.INITIATING and not e.from_kernel]
     stop = _stop_of(scene, node)
     if stop is not None and not _failed_by_itself(faults):
-        return stop.code, stop.facts, stop.id
+        kind = CollateralKind.TERMINATED_BY_LAUNCHER if _signalled_only(roots) else CollateralKind(stop.code)
+        return kind, stop.facts, stop.id
     if faults:
         return CollateralKind.SECONDARY_ABORT, faults[0].facts, faults[0].id
     told = [e for e in scene.by_rank.get(rank, ()) if e.code == CollateralKind.TERMINATED_BY_LAUNCHER]
@@ -88,8 +87,26 @@ def _kind(
     return _by_scheduler(scene, node, roots)
 
 
+def _signalled_only(roots: Sequence[Episode]) -> bool:
+    """The launcher itself was signalled and passed it on; no scheduler's or controller's word is in the files."""
+    return bool(roots) and all(
+        root.code == FaultCode.PREEMPTED and root.head.name == Context.AGENT_SIGNALLED for root in roots
+    )
+
+
 def _untimed(episodes: Sequence[Episode]) -> bool:
     return any(e.onset_ns is None for e in episodes)
+
+
+_ERRORS = (Severity.ERROR, Severity.FATAL)
+
+
+def _decisive(episode: Episode, *, untimed: bool) -> tuple[bool, bool, int, tuple[int, int]]:
+    """What ended the rank: a raised or logged error before a warning, a stamped line before one that only inherits."""
+    raised = any(f.exception_type is not None or f.severity in _ERRORS for f in episode.facts)
+    stamped = any(not f.inherited for f in episode.facts)
+    order = _OWN_WORDS.index(CollateralKind(episode.code)) if untimed else 0
+    return (not raised, not stamped, order, _when(episode))
 
 
 def _when(episode: Episode) -> tuple[int, int]:

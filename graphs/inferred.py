@@ -46,7 +46,8 @@ def stops(facts: Sequence[Fact]) -> list[Episode]:
     for node, found in _by_node(f for f in facts if f.name == Context.AGENT_SIGNALLED).items():
         text = f"the agent of {node} was told to stop" if node else "the agent was told to stop"
         episodes.append(_made(CollateralKind.SCHEDULER_CANCEL, Role.COLLATERAL, found[0], found, text, node=node))
-    for node, found in _by_node(f for f in facts if f.name == Context.WORKER_SIGNALLED).items():
+    for place, found in _by_node(f for f in facts if f.name == Context.WORKER_SIGNALLED).items():
+        node = place or _only_failing_node(facts, found)
         text = f"the agent stopped its workers on {node}" if node else "the agent stopped its workers"
         episodes.append(_made(CollateralKind.TERMINATED_BY_LAUNCHER, Role.COLLATERAL, found[0], found, text, node=node))
     cancels = [f for f in facts if f.name == Context.SCHEDULER_CANCELLED]
@@ -55,6 +56,13 @@ def stops(facts: Sequence[Fact]) -> list[Episode]:
         text = f"the scheduler ended the job ({own[0].attribute('reason')})".replace("_", " ")
         episodes.append(_made(FaultCode.PREEMPTED, Role.INITIATING, own[0], own, text, node=None))
     return episodes
+
+
+def _only_failing_node(facts: Sequence[Fact], told: Sequence[Fact]) -> str | None:
+    """In a console of several nodes the agent's own lines name no node; its report of the failed child does."""
+    files = {fact.file for fact in told}
+    nodes = {f.node for f in facts if f.name == Context.CHILD_FAILED_ROW and f.node and f.file in files}
+    return nodes.pop() if len(nodes) == 1 else None
 
 
 def _by_node(facts: Iterable[Fact]) -> dict[str | None, list[Fact]]:
@@ -135,7 +143,7 @@ def silent_ranks(
             absent = hub.unknown - waiting  # all members wait but one, and that one left nothing at all
         for rank in absent:
             silent.setdefault(rank, hub)
-    suspects = _smallest(silent, hubs)
+    suspects = _without_signs_of_waiting(_smallest(silent, hubs), facts)
     episodes = []
     for rank in sorted(suspects):
         hub = silent[rank]
@@ -172,6 +180,22 @@ def _smallest(silent: dict[int, WaitHub], hubs: Sequence[WaitHub]) -> set[int]:
     sizes = {id(hub): len(hub.members) or len(hub.waiters) for hub in hubs}
     smallest = min(sizes[id(hub)] for hub in silent.values())
     return {rank for rank, hub in silent.items() if sizes[id(hub)] == smallest}
+
+
+_LOST = frozenset({CollateralKind.REMOTE_PEER_LOST, CollateralKind.STORE_LOST, CollateralKind.COLLECTIVE_TIMEOUT})
+
+
+def _without_signs_of_waiting(suspects: set[int], facts: Sequence[Fact]) -> set[int]:
+    """A suspect that lost a connection, or whose stack stands in a collective, had come; where others show no such sign."""
+    came = {f.rank for f in facts if f.rank in suspects and f.name in _LOST}
+    stacks = [f for f in facts if f.name == Context.THREAD_STACK and f.rank in suspects]
+    came |= {f.rank for f in stacks if f.attribute("waits_on") == "collective" and _main_thread(f)}
+    left = suspects - came
+    return left or suspects
+
+
+def _main_thread(fact: Fact) -> bool:
+    return (fact.attribute("thread") or "MainThread") == "MainThread"
 
 
 def _counted(own: Sequence[Fact], hub: WaitHub) -> bool:

@@ -55,10 +55,12 @@ def with_ranks(frame: pl.DataFrame, known: Sequence[Known], tasks: Tasks, *, loc
     frame = frame.with_columns(
         pl.coalesce("local_rank", pl.when(pl.col("inherits")).then(pl.col("w_local"))).alias("local_rank")
     )
+    frame = with_work_ranks(frame, {(k.attempt, r): n for k in known for r, n in k.seating.node_of.items()})
+    proven_local = pl.when(pl.col("inherits")).then(pl.col("k_local"))
+    frame = frame.with_columns(pl.coalesce("local_rank", proven_local).alias("local_rank"))
     frame = _look_up(frame, _slots(known), ["attempt", "node", "local_rank"])
     frame = _look_up(frame, _pids(known), ["attempt", "node", "pid"])
     frame = _look_up(frame, _devices(known), ["attempt", "node", "gpu"])
-    frame = with_work_ranks(frame, {(k.attempt, r): n for k in known for r, n in k.seating.node_of.items()})
     inherits = pl.col("inherits")
     may_map = inherits | among("event", _SUBJECTS) | among("kind", (FileKind.KERNEL_LOG,))
     sure_gpu = pl.when(~pl.col("g_guess")).then(pl.col("g_rank"))

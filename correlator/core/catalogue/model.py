@@ -51,7 +51,7 @@ class Signature:
     severity: str | None = None
     """Overrides the line's own severity."""
     priority: int = 50
-    """Where several patterns match, the highest wins: 20-40 weak or general, 50 usual, 60-80 more exact than another."""
+    """Where several patterns match, the highest wins: 20-40 weak or general, 50 usual, 60-80 most exact."""
     stack: str | None = None
     """Regex that must be found in the stack trace of the Python exception, such as a data loader's frames."""
     versions: str = ""
@@ -119,7 +119,7 @@ class Catalogue:
         object.__setattr__(self, "_by_key", keys)
 
     def find(self, code: str, role: Role | None = None) -> Entry | None:
-        """The entry of a code, or None. `silent_exit` is a fault and a collateral kind: the fault unless `role` says."""
+        """The entry of a code, or None; of `silent_exit`, which has two roles, the fault unless `role` says."""
         if role is not None:
             return self._by_key.get((code, role))
         return self._by_key.get((code, Role.INITIATING)) or self._by_key.get((code, Role.COLLATERAL))
