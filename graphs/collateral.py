@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import networkx as nx
 
 from correlator.core.model import Collateral
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role, Severity
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import Episode, evidence, iso
 from correlator.graphs.facts import Fact
@@ -95,18 +95,14 @@ def _signalled_only(roots: Sequence[Episode]) -> bool:
 
 
 def _untimed(episodes: Sequence[Episode]) -> bool:
-    return any(e.onset_ns is None for e in episodes)
+    return all(e.onset_ns is None for e in episodes)
 
 
-_ERRORS = (Severity.ERROR, Severity.FATAL)
-
-
-def _decisive(episode: Episode, *, untimed: bool) -> tuple[bool, bool, int, tuple[int, int]]:
-    """What ended the rank: a raised or logged error before a warning, a stamped line before one that only inherits."""
-    raised = any(f.exception_type is not None or f.severity in _ERRORS for f in episode.facts)
-    stamped = any(not f.inherited for f in episode.facts)
+def _decisive(episode: Episode, *, untimed: bool) -> tuple[bool, int, tuple[int, int]]:
+    """What dragged the rank in: what came first by its own stamps; lines that only inherit a time come after."""
+    stamped = any(f.printed_ns is not None and not f.inherited for f in episode.facts)
     order = _OWN_WORDS.index(CollateralKind(episode.code)) if untimed else 0
-    return (not raised, not stamped, order, _when(episode))
+    return (not stamped, order, _when(episode))
 
 
 def _when(episode: Episode) -> tuple[int, int]:

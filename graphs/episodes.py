@@ -63,9 +63,10 @@ class Episode:
 
     @property
     def onset_ns(self) -> int | None:
-        """Earliest aligned time, or None."""
-        times = [fact.aligned_ns for fact in self.facts if fact.aligned_ns is not None]
-        return min(times) if times else None
+        """Earliest aligned time of a stamped line; where none is stamped, of an inherited one; or None."""
+        timed = [fact for fact in self.facts if fact.aligned_ns is not None]
+        stamped = [fact for fact in timed if not fact.inherited] or timed
+        return min((fact.aligned_ns for fact in stamped if fact.aligned_ns is not None), default=None)
 
     @property
     def step(self) -> int | None:
@@ -136,7 +137,9 @@ def build_episodes(facts: Iterable[Fact]) -> list[Episode]:
     for fact in facts:
         if fact.name not in CODES or fact.role is Role.CONTEXT:
             continue
-        key = (fact.attempt, fact.rank, _owner(fact), fact.name, fact.group, fact.seq, fact.gpu)
+        where = (fact.group, fact.seq) if fact.name == CollateralKind.COLLECTIVE_TIMEOUT else ()
+        device = fact.gpu if fact.file_kind is FileKind.KERNEL_LOG else None
+        key = (fact.attempt, fact.rank, _owner(fact), fact.name, where, device)
         runs = groups.setdefault(key, [])
         if runs and _close(runs[-1][-1], fact):
             runs[-1].append(fact)
@@ -152,7 +155,7 @@ def _owner(fact: Fact) -> str | None:
 
 
 def _close(a: Fact, b: Fact) -> bool:
-    if a.printed_ns is None or b.printed_ns is None:
+    if a.printed_ns is None or b.printed_ns is None or ((a.inherited or b.inherited) and a.file == b.file):
         return a.file == b.file
     return abs(b.printed_ns - a.printed_ns) <= MERGE_WITHIN_S * 1e9 or a.file_kind is not b.file_kind
 

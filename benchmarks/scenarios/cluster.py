@@ -27,18 +27,28 @@ _SPREAD_S = {Skew.NONE: 0.0, Skew.NTP: 0.02, Skew.SECONDS: 5.0, Skew.HALF_MINUTE
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine. Its clock reads true time plus `offset_s`; whole hours of a time zone are part of the offset."""
+    """A machine. Its clock is `offset_s` ahead of true time; local stamps are `zone_s` ahead of that."""
 
     index: int
     name: str
     ip: str
     offset_s: float
+    zone_s: int
     boot_s: float
     """True time of its boot, epoch seconds; kernel lines may count from it."""
 
     def local(self, at: float) -> datetime:
-        """What its clock shows at a true time in epoch seconds."""
+        """What its clock shows, in its own time zone, at a true time in epoch seconds."""
+        return EPOCH + timedelta(seconds=at + self.offset_s + self.zone_s)
+
+    def utc(self, at: float) -> datetime:
+        """The same in UTC: stamps that carry a zone, and epochs."""
         return EPOCH + timedelta(seconds=at + self.offset_s)
+
+    @property
+    def zone(self) -> str:
+        """Its time zone as `+0100`."""
+        return f"{'-' if self.zone_s < 0 else '+'}{abs(self.zone_s) // 3600:02d}00"
 
 
 @dataclass(frozen=True)
@@ -92,14 +102,16 @@ def make_cluster(rng: random.Random, nodes: int, gpus: int, skew: Skew, start: f
     row = rng.randrange(2, 9)
     spread = _SPREAD_S[skew]
     offsets = [rng.uniform(-spread, spread) for _ in range(nodes)]
+    zones = [0] * nodes
     if skew is Skew.ZONE:
-        offsets[rng.randrange(nodes)] += 3600 * rng.choice((-5, -1, 1, 2, 9))
+        zones[rng.randrange(nodes)] = 3600 * rng.choice((-5, -1, 1, 2, 9))
     made = tuple(
         Node(
             index=index,
             name=fashion.format(n=number, r=row),
             ip=f"10.20.{row}.{number}",
             offset_s=offsets[index],
+            zone_s=zones[index],
             boot_s=start - rng.uniform(3e5, 4e6),
         )
         for index, number in enumerate(numbers)

@@ -25,7 +25,7 @@ def stamped(transport: Transport, node: Node, at: float, texts: Sequence[str]) -
         case Transport.DMESG:
             head = f"[{now:%a %b} {now.day:2d} {now:%H:%M:%S %Y}] "
         case Transport.ISO:
-            head = f"{now:%Y-%m-%dT%H:%M:%S.%f}+0000 {node.name} kernel: "
+            head = f"{now:%Y-%m-%dT%H:%M:%S.%f}{node.zone} {node.name} kernel: "
     return [head + text for text in texts]
 
 

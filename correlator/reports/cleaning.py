@@ -27,7 +27,7 @@ _FIRST_BYTE_SURROGATE = 0xDC80
 
 def shareable(diagnosis: Diagnosis) -> Diagnosis:
     r"""The same diagnosis with credentials masked and undecodable bytes of file names spelt out as `\\xff`."""
-    return map_texts(diagnosis, _shareable_text)
+    return map_texts(diagnosis, shareable_text)
 
 
 def map_texts(value: T, change: Callable[[str], str]) -> T:
@@ -56,6 +56,15 @@ def visible(text: str) -> str:
     return "".join(character if character.isprintable() else _spell_out(character) for character in text)
 
 
+def clipped(text: str, limit: int) -> str:
+    """The text, or its beginning with the number of characters that it had: a line of a megabyte is shown by its head.
+
+    >>> clipped("x" * 2000, 8)
+    'xxxxxxxx … (2,000 characters)'
+    """
+    return text if len(text) <= limit else f"{text[:limit].rstrip()} … ({len(text):,} characters)"
+
+
 def _spell_out(character: str) -> str:
     if character in "\t\n\r\v\f" or unicodedata.category(character) == "Zs":
         return " "
@@ -64,7 +73,8 @@ def _spell_out(character: str) -> str:
     return character
 
 
-def _shareable_text(text: str) -> str:
+def shareable_text(text: str) -> str:
+    r"""One text with credentials masked and undecodable bytes spelt out: what `shareable` does to each of a diagnosis."""
     return _SURROGATE.sub(_surrogate_as_byte, mask_secrets(text))
 
 
