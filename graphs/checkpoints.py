@@ -19,7 +19,9 @@ def checkpoint_of(facts: Sequence[Fact], advance: Advance) -> Checkpoint:
     saves = [f for f in facts if f.name in (*_STARTED, *_SAVED)]
     last_step = advance.last_step
     if not saves:
-        return Checkpoint(last_good_step=last_step, why="no line tells of a checkpoint being saved")
+        return _resumed(advance) or Checkpoint(
+            last_good_step=last_step, why="no line tells of a checkpoint being saved"
+        )
     named: dict[str, list[Fact]] = {}
     for fact in sorted(saves, key=_when):
         name = _name(fact, saves, advance)
@@ -27,7 +29,8 @@ def checkpoint_of(facts: Sequence[Fact], advance: Advance) -> Checkpoint:
             named.setdefault(name, []).append(fact)
     complete = [name for name, found in named.items() if _complete(name, found, named, advance)]
     if not complete:
-        return Checkpoint(last_good_step=last_step, why="a save was begun, but no line says that one completed")
+        nothing = Checkpoint(last_good_step=last_step, why="a save was begun, but no line says that one completed")
+        return _one_interval_before(named, facts, advance) or _resumed(advance) or nothing
     last = max(complete, key=lambda name: (_step(name, named[name]), _when(named[name][-1])))
     torn = [n for n in named if n not in complete and _step(n, named[n]) > _step(last, named[last])]
     done = next((f for f in reversed(named[last]) if f.name in _SAVED), named[last][-1])
@@ -35,6 +38,43 @@ def checkpoint_of(facts: Sequence[Fact], advance: Advance) -> Checkpoint:
     if torn:
         why += f"; the save of {torn[-1]} did not complete"
     return Checkpoint(last_good_step=last_step, last_complete=last, safe_to_resume_from=last, why=why)
+
+
+def _one_interval_before(named: dict[str, list[Fact]], facts: Sequence[Fact], advance: Advance) -> Checkpoint | None:
+    """Where only the torn save is in the files, the one before it: its step follows from the launch command's interval."""
+    intervals = {fact.number("save_steps") for fact in facts} - {None, 0}
+    if len(intervals) != 1 or not named:
+        return None
+    every = intervals.pop() or 0
+    torn = max(named, key=lambda name: _step(name, named[name]))
+    step = _step(torn, named[torn]) - every
+    if step <= 0 or str(step + every) not in torn:
+        return None
+    name = torn.replace(str(step + every), str(step))
+    why = f"saves run every {every} steps and training went on past step {step}; the save of {torn} did not complete"
+    return Checkpoint(advance.last_step, name, name, why)
+
+
+_HEAD_LINES = 200
+"""A run's first progress line stands this near the head of its log; further down, or on line 1, the head may be missing."""
+
+
+def _resumed(advance: Advance) -> Checkpoint | None:
+    """The checkpoint that a Megatron run was resumed from: it never prints the steps before its first one.
+
+    Its folder is `iter_` and seven digits (formats.md F1); having been loaded, it was complete.
+    """
+    for path, rows in advance.by_file.items():
+        steps = [step for _, _, step in rows]
+        if len(steps) < 3 or not advance.printer_of.get(path, "").startswith("megatron"):
+            continue
+        stride = steps[1] - steps[0]
+        first = steps[0] - stride
+        if stride > 0 and first > stride and 1 < rows[0][0] <= _HEAD_LINES and steps[2] - steps[1] == stride:
+            name = f"iter_{first:07d}"
+            why = f"training resumed after it ({path}:{rows[0][0]} is the first step); no save of this run is complete"
+            return Checkpoint(advance.last_step, name, name, why)
+    return None
 
 
 def _when(fact: Fact) -> tuple[int, str, int]:

@@ -11,6 +11,7 @@ from correlator.core.vocabulary import Context, Role
 from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
 
+_PLACE = ("log_file_path", "line_number", "rank", "step", "signature")
 STEPS_AFTER = 2
 """Peers may still print the step in which a rank died; only a second one proves that training went on."""
 
@@ -26,6 +27,8 @@ class Advance:
     first_seen: tuple[tuple[int, int], ...] = ()
     """(earliest aligned ns, step) of each step that any rank printed, by time."""
     finished: tuple[Fact, ...] = ()
+    printer_of: dict[str, str] = field(default_factory=dict, hash=False)
+    """File -> signature of its progress lines: which trainer prints them."""
 
     @property
     def last_step(self) -> int | None:
@@ -45,13 +48,16 @@ def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int) -> Advance
         "rank",
         "step",
         pl.col("clock_domain").cast(pl.String),
+        pl.col("signature").cast(pl.String),
         pl.col("timestamp").dt.epoch("ns").alias("printed"),
         pl.col("time_aligned").dt.epoch("ns").alias("ns"),
     )
     by_file: dict[str, list[tuple[int, int | None, int]]] = {}
-    places = steps.sort("log_file_path", "line_number").select("log_file_path", "line_number", "rank", "step")
-    for path, line, rank, step in places.iter_rows():
+    printer_of: dict[str, str] = {}
+    places = steps.sort("log_file_path", "line_number")
+    for path, line, rank, step, printer in places.select(_PLACE).iter_rows():
         by_file.setdefault(path, []).append((line, rank, step))
+        printer_of.setdefault(path, printer)
     by_domain: dict[str, list[tuple[int, int]]] = {}
     printed = (
         steps.drop_nulls(["printed", "clock_domain"]).group_by("clock_domain", "step").agg(pl.col("printed").min())
@@ -60,7 +66,9 @@ def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int) -> Advance
         by_domain.setdefault(domain, []).append((int(ns), int(step)))
     timed = steps.drop_nulls("ns").group_by("step").agg(pl.col("ns").min()).sort("ns", "step")
     finished = tuple(f for f in facts if f.name == Context.TRAINING_FINISHED and f.attempt == attempt)
-    return Advance(by_file, by_domain, tuple((int(ns), int(step)) for step, ns in timed.iter_rows()), finished)
+    return Advance(
+        by_file, by_domain, tuple((int(ns), int(step)) for step, ns in timed.iter_rows()), finished, printer_of
+    )
 
 
 def recovered(episode: Episode, advance: Advance, clocks: ClockModel) -> bool:

@@ -1,0 +1,185 @@
+"""The causal graph with types: causes with the lines behind them, and the links that explain one by another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from correlator.core.model import Diagnosis
+from correlator.core.vocabulary import Role
+from correlator.reports.details import Details
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_SIGNS = 8
+"""So many lines of a cause are kept; the first is what people look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A line that tells of a cause."""
+
+    event_id: int
+    rank: int | None
+    time_ns: int | None
+    """Corrected where the clocks allow it, else as printed."""
+    uncertainty_ms: float | None
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A node of the graph: an episode of a process or node, or a collective in which ranks waited."""
+
+    id: str
+    kind: str
+    """episode or hub."""
+    code: str
+    role: str
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+    name: str
+    """What a hub is called; empty for episodes."""
+    missing: tuple[int, ...]
+    """Ranks that a hub waited for in vain."""
+    signs: tuple[Sign, ...]
+    event_ids: tuple[int, ...]
+
+    @property
+    def first(self) -> Sign | None:
+        """The earliest line with a time, else any."""
+        timed = [sign for sign in self.signs if sign.time_ns is not None]
+        return min(timed, key=lambda sign: sign.time_ns or 0) if timed else next(iter(self.signs), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`cause` explains `effect`, by `rule`, with probability `q`."""
+
+    cause: str
+    effect: str
+    rule: str
+    q: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class CauseGraph:
+    """All causes of an attempt; `roots` are those that the verdict names."""
+
+    causes: tuple[Cause, ...]
+    links: tuple[Link, ...]
+    roots: frozenset[str]
+
+    @cached_property
+    def by_id(self) -> dict[str, Cause]:
+        """The causes by their ids."""
+        return {cause.id: cause for cause in self.causes}
+
+    @cached_property
+    def explained(self) -> frozenset[str]:
+        """The roots and everything that a path of links leads to from them."""
+        follow: dict[str, list[str]] = {}
+        for link in self.links:
+            follow.setdefault(link.cause, []).append(link.effect)
+        seen = set(self.roots)
+        waiting = list(self.roots)
+        while waiting:
+            for effect in follow.get(waiting.pop(), ()):
+                if effect not in seen:
+                    seen.add(effect)
+                    waiting.append(effect)
+        return frozenset(seen)
+
+
+def read_causes(diagnosis: Diagnosis, details: Details) -> CauseGraph:
+    """The graph of a run with the lines behind each node looked up in its event table; order as in the graph."""
+    graph = details.graph
+    ids = {number for _, values in graph.nodes(data=True) for number in values.get("events", ())}
+    signs = _signs(details.events, ids)
+    causes = tuple(_cause(str(name), values, signs) for name, values in graph.nodes(data=True))
+    links = tuple(
+        Link(str(cause), str(effect), str(v.get("rule", "")), float(v.get("q", 0.0)), str(v.get("reason", "")))
+        for cause, effect, v in graph.edges(data=True)
+    )
+    return CauseGraph(causes, links, frozenset(cause.id for cause in causes if _is_root(cause, diagnosis)))
+
+
+def moment_of(ns: int) -> datetime:
+    """A time of the event table as Python has it, to the microsecond, UTC."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
+
+
+def nanoseconds_of(time: str | None) -> int | None:
+    """An ISO time as nanoseconds since 1970 (without a zone: UTC); None for what is no time."""
+    if time is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=UTC)
+    return int((parsed - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
+
+
+def _is_root(cause: Cause, diagnosis: Diagnosis) -> bool:
+    if cause.role != Role.INITIATING:
+        return False
+    for initiator in diagnosis.verdict.initiators:
+        if initiator.fault != cause.code:
+            continue
+        if initiator.rank is not None and initiator.rank in cause.ranks:
+            return True
+        if initiator.rank is None and not cause.ranks and (initiator.node in cause.nodes or not cause.nodes):
+            return True
+    return False
+
+
+def _cause(name: str, values: dict[str, object], signs: dict[int, Sign]) -> Cause:
+    events = tuple(_integers(values.get("events")))
+    lines = [signs[number] for number in events if number in signs]
+    rank, node = values.get("rank"), values.get("node")
+    ranks = _integers(values.get("waiters")) or ([rank] if isinstance(rank, int) else [])
+    return Cause(
+        id=name,
+        kind=str(values.get("kind", "episode")),
+        code=str(values.get("code", "")),
+        role=str(values.get("role", "")),
+        ranks=tuple(ranks),
+        nodes=(str(node),) if node else (),
+        name=str(values.get("name", "")),
+        missing=tuple(_integers(values.get("missing"))),
+        signs=tuple(sorted(lines, key=_by_time)[:MOST_SIGNS]),
+        event_ids=events,
+    )
+
+
+def _integers(value: object) -> list[int]:
+    return [member for member in value if isinstance(member, int)] if isinstance(value, list | tuple) else []
+
+
+def _by_time(sign: Sign) -> tuple[bool, int, str, int]:
+    return (sign.time_ns is None, sign.time_ns or 0, sign.file, sign.line)
+
+
+def _signs(events: pl.DataFrame, ids: Iterable[int]) -> dict[int, Sign]:
+    import polars as pl
+
+    wanted = events.filter(pl.col("event_id").is_in(pl.Series(sorted(ids), dtype=pl.UInt64).implode()))
+    rows = wanted.select(
+        "event_id",
+        "rank",
+        pl.coalesce("time_aligned", "timestamp").dt.epoch("ns"),
+        "time_uncertainty_ms",
+        "log_file_path",
+        "line_number",
+        pl.col("body").fill_null(""),
+    )
+    return {row[0]: Sign(*row) for row in rows.iter_rows()}
