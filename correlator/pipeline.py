@@ -16,6 +16,7 @@ from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary
 from correlator.core.progress import NoProgress, Progress
 from correlator.graphs import Findings, RunFacts, judge
 from correlator.graphs.episodes import iso
+from correlator.graphs.facts import prints_zone
 from correlator.identity import identify
 from correlator.ingest import ingest
 from correlator.parsers.table import pattern_table
@@ -88,6 +89,7 @@ class Run:
         times = self.events["time_aligned"].drop_nulls()
         if times.is_empty():
             times = self.events["timestamp"].drop_nulls()
+        zoned = prints_zone(self.events)
         first, last = (times.min(), times.max()) if len(times) else (None, None)
         return RunSummary(
             path=self.path,
@@ -97,8 +99,8 @@ class Run:
             files=len(self.reports),
             lines=sum(report.lines for report in self.reports),
             attempts=self.topology.attempts,
-            first_time=_iso(first),
-            last_time=_iso(last),
+            first_time=_iso(first, zoned=zoned),
+            last_time=_iso(last, zoned=zoned),
         )
 
     def _context(self, found: Findings) -> tuple[ContextLine, ...]:
@@ -109,10 +111,10 @@ class Run:
         return next(iter(self.context.values()), ()) if found.roots else ()
 
 
-def _iso(value: object) -> str | None:
+def _iso(value: object, *, zoned: bool) -> str | None:
     import polars as pl
 
-    return None if value is None else iso(pl.Series([value], dtype=pl.Datetime("ns", "UTC")).dt.epoch("ns")[0])
+    return None if value is None else iso(pl.Series([value], dtype=pl.Datetime("ns", "UTC")).dt.epoch("ns")[0], zoned=zoned)
 
 
 def open_run(

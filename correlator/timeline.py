@@ -6,25 +6,31 @@ metadata, topology, clocks and the diagnosis in the file's own.
 
 from __future__ import annotations
 
-import os
-import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from correlator import __version__
-from correlator.core.errors import InputError, OutputError
+from correlator.core.errors import InputError
 from correlator.core.files import FileReport, Skipped
 from correlator.core.model import ClockModel, ContextLine, Diagnosis, Topology
 from correlator.core.schema import SCHEMA_VERSION, arrow_schema, polars_schema
+from correlator.timeline_files import (
+    STORED_KEY,
+    VERSION_KEY,
+    Content,
+    describe_timeline,
+    read_event_rows,
+    write_dataset,
+    write_file,
+)
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
 TIMELINE_SUFFIXES = (".parquet",)
-_VERSION_KEY = b"correlator.schema_version"
-_STORED_KEY = b"correlator.stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +46,54 @@ class Stored:
     context: tuple[ContextLine, ...]
 
 
-def write_timeline(path: Path, events: pl.DataFrame, stored: Stored, diagnosis: Diagnosis) -> None:
-    """Write atomically; raises OutputError where the folder does not allow it."""
-    import pyarrow.parquet as pq
+def write_timeline(
+    path: Path,
+    events: pl.DataFrame,
+    stored: Stored,
+    diagnosis: Diagnosis,
+    *,
+    rows: Iterable[pa.Table] | None = None,
+    partition: bool = False,
+) -> None:
+    """Write the events, ordered by aligned time, in one piece; raises OutputError where the folder does not allow it.
+
+    Args:
+        path: the file, or with `partition` the folder, to create or to replace.
+        events: the event table.
+        stored: what else is needed to reopen it.
+        diagnosis: for those who read the file without us.
+        rows: what is written in place of `events`: these and all other lines, ordered (`all_lines.open_lines`).
+        partition: a folder with one file for each node (`host_name=node03/`), where one file would be too much.
+    """
     from pydantic import TypeAdapter
 
-    ordered = events.sort("time_aligned", "log_file_path", "line_number", "event_id", nulls_last=True)
-    table = _to_arrow(ordered)
+    content = Content.EVENTS if rows is None else Content.ALL_LINES
     metadata = {
-        _VERSION_KEY: SCHEMA_VERSION.encode(),
+        VERSION_KEY: SCHEMA_VERSION.encode(),
         b"correlator.version": __version__.encode(),
+        b"correlator.content": content.value.encode(),
         b"correlator.clocks": TypeAdapter(ClockModel).dump_json(stored.clocks),
         b"correlator.diagnosis": TypeAdapter(Diagnosis).dump_json(diagnosis),
-        _STORED_KEY: TypeAdapter(Stored).dump_json(stored),
+        STORED_KEY: TypeAdapter(Stored).dump_json(stored),
     }
-    table = table.replace_schema_metadata(metadata)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-    except OSError as error:
-        msg = f"cannot write {path}: {error.strerror}"
-        raise OutputError(msg) from error
-    try:
-        pq.write_table(table, temporary, compression="zstd", compression_level=1, row_group_size=1_000_000)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except OSError as error:
-        msg = f"cannot write {path}: {error.strerror or error}"
-        raise OutputError(msg) from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    tables = _ordered(events, by_host=partition) if rows is None else iter(rows)
+    if partition:
+        write_dataset(path, tables, metadata)
+    else:
+        write_file(path, tables, metadata)
 
 
-def _to_arrow(events: pl.DataFrame) -> pa.Table:
+def _ordered(events: pl.DataFrame, *, by_host: bool) -> Iterator[pa.Table]:
+    import polars as pl
+
+    keys: list[str | pl.Expr] = ["time_aligned", "log_file_path", "line_number", "event_id"]
+    if by_host:
+        keys.insert(0, pl.col("host_name").cast(pl.String))
+    yield to_arrow(events.sort(*keys, nulls_last=True))
+
+
+def to_arrow(events: pl.DataFrame) -> pa.Table:
+    """The event table with the declared Arrow types and the docs of its columns."""
     import pyarrow as pa
 
     schema = arrow_schema()
@@ -87,32 +108,17 @@ def _to_arrow(events: pl.DataFrame) -> pa.Table:
 
 
 def read_timeline(path: Path) -> tuple[pl.DataFrame, Stored]:
-    """The table and what it carries. Raises InputError for a Parquet file that is not ours, or of another version."""
+    """The events and what they carry. Raises InputError for a Parquet file that is not ours, or of another version."""
     import polars as pl
-    import pyarrow as pa
-    import pyarrow.parquet as pq
     from pydantic import TypeAdapter, ValidationError
 
+    timeline = describe_timeline(path)
     try:
-        table = pq.read_table(path)
-    except FileNotFoundError as error:
-        msg = f"no such file: {path}"
-        raise InputError(msg) from error
-    except (OSError, pa.ArrowException) as error:
-        msg = f"cannot read {path} as Parquet"
-        raise InputError(msg) from error
-    metadata = table.schema.metadata or {}
-    if metadata.get(_VERSION_KEY) != SCHEMA_VERSION.encode() or _STORED_KEY not in metadata:
-        msg = f"{path} is no timeline of this version of correlator"
-        raise InputError(msg, hint="write one with: correlator timeline RUN -o timeline.parquet")
-    try:
-        stored = TypeAdapter(Stored).validate_json(metadata[_STORED_KEY])
+        stored = TypeAdapter(Stored).validate_json(timeline.stored)
     except ValidationError as error:
-        msg = f"the metadata of {path} is damaged"
-        raise InputError(msg) from error
-    frame = pl.from_arrow(table)
+        raise InputError(f"the metadata of {path} is damaged") from error
+    frame = pl.from_arrow(read_event_rows(timeline))
     if not isinstance(frame, pl.DataFrame):
-        msg = f"{path} holds no table"
-        raise InputError(msg)
+        raise InputError(f"{path} holds no table")
     frame = frame.select(pl.col(name).cast(dtype) for name, dtype in polars_schema().items())
     return frame.sort("log_file_path", "line_number", "byte_offset", "event_id"), stored

@@ -54,7 +54,7 @@ def _entry(
         rank=rank,
         node=node,
         kind=kind,
-        time=iso(min(known)) if known else None,
+        time=iso(min(known), zoned=facts[0].zoned) if known else None,
         evidence=tuple(evidence(fact) for fact in facts[:_EVIDENCE_LINES]),
         explained_by=paths.get(via, ()),
     )

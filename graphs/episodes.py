@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from correlator.core.model import ClockModel, Evidence
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity
@@ -53,6 +54,8 @@ class Episode:
     facts: tuple[Fact, ...]
     inferred: str = ""
     """How it was concluded, where no line states it."""
+    began: Window | None = None
+    """When it began, where that is known better than from its lines (a stall begins when its peers begin to wait)."""
     specificity: float = 1.0
     """How sure the lines are about what happened, 0..1; a warning that merely mentions a fault is low."""
 
@@ -64,6 +67,9 @@ class Episode:
     @property
     def onset_ns(self) -> int | None:
         """Earliest aligned time of a stamped line; where none is stamped, of an inherited one; or None."""
+        if self.began is not None:
+            shift = next((f.aligned_ns - f.printed_ns for f in self.facts if _same_clock(f, self.began)), 0)  # type: ignore[operator]
+            return self.began.low_ns + shift
         timed = [fact for fact in self.facts if fact.aligned_ns is not None]
         stamped = [fact for fact in timed if not fact.inherited] or timed
         return min((fact.aligned_ns for fact in stamped if fact.aligned_ns is not None), default=None)
@@ -86,13 +92,17 @@ class Episode:
         return self.node or "the run"
 
 
+def _same_clock(fact: Fact, window: Window) -> bool:
+    return fact.domain == window.domain and fact.aligned_ns is not None and fact.printed_ns is not None
+
+
 def precedes(a: Episode, b: Episode, clocks: ClockModel, ended_ns: Mapping[Place, int]) -> Order:
     """Whether a began before b, beyond what the clocks leave open; the most precise line of each decides.
 
     `ended_ns` has, by rank and clock, the time at which a launcher saw the process end.
     """
     x, y = _sharpest(a), _sharpest(b)
-    same = same_writer_order(x, y)
+    same = same_writer_order(x, y) if a.began is None and b.began is None else None
     return same or order_of_windows(_window(a, x, ended_ns), _window(b, y, ended_ns), clocks)
 
 
@@ -101,7 +111,7 @@ Place = tuple[int | None, str | None]
 
 
 def _window(episode: Episode, fact: Fact, ended_ns: Mapping[Place, int]) -> Window | None:
-    return window_of(fact, ended_ns.get((episode.rank, fact.domain)))
+    return episode.began or window_of(fact, ended_ns.get((episode.rank, fact.domain)))
 
 
 def _sharpest(episode: Episode) -> Fact:
@@ -120,7 +130,8 @@ def _time(fact: Fact) -> int:
 
 def gap_s(cause: Episode, effect: Episode, clocks: ClockModel) -> tuple[float, float] | None:
     """Interval of the true time from cause to effect in s; None where the clocks cannot say."""
-    a, b = window_of(_sharpest(cause)), window_of(_sharpest(effect))
+    a = cause.began or window_of(_sharpest(cause))
+    b = effect.began or window_of(_sharpest(effect))
     if a is None or b is None:
         return None
     gap = clocks.gap_ms(a.domain, a.low_ns, b.domain, b.low_ns)
@@ -199,23 +210,21 @@ def evidence(fact: Fact, rule: str | None = None) -> Evidence:
         line=fact.line,
         byte_offset=fact.byte_offset,
         text=fact.body,
-        time=iso(fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns),
+        time=iso(fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns, zoned=fact.zoned),
         rule=rule or fact.signature,
     )
 
 
-def iso(ns: int | None) -> str | None:
-    """ISO 8601 with milliseconds, or None."""
+def iso(ns: int | None, *, zoned: bool) -> str | None:
+    """ISO 8601 with milliseconds, with `Z` only where the logs print a zone; or None."""
     if ns is None:
         return None
-    from datetime import UTC, datetime
-
     whole, rest = divmod(ns, 1_000_000_000)
     try:
         stamp = datetime.fromtimestamp(whole, tz=UTC)
     except (OverflowError, ValueError, OSError):
         return None
-    return f"{stamp:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+    return f"{stamp:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}" + ("Z" if zoned else "")
 
 
 # --- process ends ----------------------------------------------------------------------------------------------------

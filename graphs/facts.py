@@ -44,6 +44,8 @@ class Fact:
     granularity_ms: float = 0.0
     inherited: bool = False
     """The time is that of an earlier line of the writer: a lower bound only."""
+    zoned: bool = False
+    """The stamps of this run carry a zone, so that times may be called UTC."""
     severity: Severity | None = None
     step: int | None = None
     group: str | None = None
@@ -100,7 +102,14 @@ def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[F
         "time_granularity_ms",
         "attributes",
     )
-    return [_fact(row) for row in rows.iter_rows(named=True)]
+    zoned = prints_zone(events)
+    return [_fact(row, zoned=zoned) for row in rows.iter_rows(named=True)]
+
+
+def prints_zone(events: pl.DataFrame) -> bool:
+    """Whether most stamps of the run carry a zone; else its times are local to the reference clock, nobody knows where."""
+    stamped = events.filter(pl.col("time_source").cast(pl.String) == TimeSource.EXPLICIT)["time_zone"]
+    return len(stamped) > 0 and stamped.null_count() * 2 < len(stamped)
 
 
 _TEXT = (
@@ -109,7 +118,7 @@ _TEXT = (
 ).split()
 
 
-def _fact(row: dict[str, object]) -> Fact:
+def _fact(row: dict[str, object], *, zoned: bool) -> Fact:
     get = row.get
     severity = get("severity_text")
     return Fact(
@@ -134,6 +143,7 @@ def _fact(row: dict[str, object]) -> Fact:
         uncertainty_ms=get("time_uncertainty_ms") or 0.0,  # type: ignore[arg-type]
         granularity_ms=get("time_granularity_ms") or 0.0,  # type: ignore[arg-type]
         inherited=row["time_source"] != TimeSource.EXPLICIT,
+        zoned=zoned,
         severity=Severity(str(severity)) if severity else None,
         step=get("step"),  # type: ignore[arg-type]
         group=get("process_group"),  # type: ignore[arg-type]

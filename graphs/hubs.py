@@ -15,7 +15,7 @@ import polars as pl
 
 from correlator.core.model import Topology
 from correlator.core.vocabulary import CollateralKind, Context, FileKind
-from correlator.graphs.facts import Fact, RunFacts, facts_of
+from correlator.graphs.facts import Fact, RunFacts, Window, facts_of
 
 UNNAMED = "(group not named)"
 DEFAULT_GROUPS = frozenset({"0", "default_pg", UNNAMED})
@@ -52,10 +52,29 @@ class WaitHub:
     """Members whose operation or sizes differ from the majority's."""
 
     @property
+    def began(self) -> Window | None:
+        """When its members began to wait: timeouts are back-dated by how long they ran (formats.md A3)."""
+        starts = [(start, fact) for fact in self.waiters.values() if (start := _wait_start(fact)) is not None]
+        if not starts:
+            return None
+        first, fact = min(starts, key=lambda item: (item[1].aligned_ns or 0) - (item[1].printed_ns or 0) + item[0])
+        return Window(fact.domain, first, first + int(fact.granularity_ms * 1e6))
+
+    @property
     def name(self) -> str:
         """`mesh_dp #4711`, for people."""
         label = self.description or self.group
         return f"{label} #{self.seq}" if self.seq is not None else label
+
+
+def _wait_start(fact: Fact) -> int | None:
+    """When a rank entered the collective, as printed on its own clock; None where the line does not tell."""
+    if fact.printed_ns is None or fact.inherited:
+        return None
+    if fact.name == Context.COLLECTIVE_ENTRY:
+        return fact.printed_ns
+    ran_ms = fact.number("ran_ms")
+    return None if ran_ms is None else fact.printed_ns - ran_ms * 1_000_000
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from correlator.core.model import Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
@@ -112,17 +113,10 @@ def mismatches(hubs: Sequence[WaitHub]) -> list[Episode]:
             other = f", its peers {peers[0].op} ({peers[0].sizes})" if peers else ""
             text = f"in {hub.name} it runs {call.op} ({call.sizes}){other}"
             facts = [call.fact, *(peer.fact for peer in peers)]
-            episodes.append(
-                _made(
-                    FaultCode.COLLECTIVE_MISMATCH,
-                    Role.INITIATING,
-                    call.fact,
-                    facts,
-                    text,
-                    rank=rank,
-                    node=call.fact.node,
-                )
-            )
+            mismatch = FaultCode.COLLECTIVE_MISMATCH
+            node = call.fact.node
+            episode = _made(mismatch, Role.INITIATING, call.fact, facts, text, rank=rank, node=node)
+            episodes.append(replace(episode, began=hub.began))
     return episodes
 
 
@@ -164,6 +158,7 @@ def silent_ranks(
                 pid=place.pid if place else None,
                 facts=(*own[-2:], *waits) or tuple(waits),
                 inferred=text,
+                began=hub.began,
                 specificity=0.9 if _counted(own, hub) else 0.7,
             )
         )
@@ -187,9 +182,10 @@ _LOST = frozenset({CollateralKind.REMOTE_PEER_LOST, CollateralKind.STORE_LOST, C
 
 def _without_signs_of_waiting(suspects: set[int], facts: Sequence[Fact]) -> set[int]:
     """A suspect that lost a connection, or whose stack stands in a collective, had come; where others show no such sign."""
-    came = {f.rank for f in facts if f.rank in suspects and f.name in _LOST}
+    came = {f.rank for f in facts if f.rank is not None and f.rank in suspects and f.name in _LOST}
     stacks = [f for f in facts if f.name == Context.THREAD_STACK and f.rank in suspects]
-    came |= {f.rank for f in stacks if f.attribute("waits_on") == "collective" and _main_thread(f)}
+    standing = [f for f in stacks if f.attribute("waits_on") == "collective" and _main_thread(f)]
+    came |= {f.rank for f in standing if f.rank is not None}
     left = suspects - came
     return left or suspects
 
@@ -200,7 +196,9 @@ def _main_thread(fact: Fact) -> bool:
 
 def _counted(own: Sequence[Fact], hub: WaitHub) -> bool:
     """True where the rank's own counters, not its mere silence, show that it stayed behind."""
-    return any(f.number("last_enqueued") is not None and (f.group in (hub.group, None)) for f in own)
+    counted = [f for f in own if f.number("last_enqueued") is not None]
+    idle = any(f.number("last_enqueued") == f.number("last_completed") for f in counted)
+    return idle or any(f.group in (hub.group, None) for f in counted)
 
 
 def missing_rendezvous(facts: Sequence[Fact], episodes: Sequence[Episode], topology: Topology) -> Episode | None:

@@ -149,7 +149,7 @@ def _initiator(graph: AttemptGraph, roots: Roots, root: Episode) -> Initiator:
         pid=root.pid if root.pid is not None else (place.pid if place else None),
         fault=fault,
         fault_class=FAULT_CLASS[fault],
-        time=iso(root.onset_ns if root.onset_ns is not None else root.head.printed_ns),
+        time=iso(root.onset_ns if root.onset_ns is not None else root.head.printed_ns, zoned=root.head.zoned),
         time_uncertainty_ms=round(root.head.uncertainty_ms, 1) if root.head.printed_ns is not None else None,
         phase=phase,
         step=step,

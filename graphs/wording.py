@@ -102,7 +102,7 @@ def _sentence(subject: str) -> str:
 
 def clock_time(ns: int | None) -> str | None:
     """`2025-11-30 01:02:03` for a sentence, or None."""
-    stamp = iso(ns)
+    stamp = iso(ns, zoned=False)
     return None if stamp is None else stamp[:19].replace("T", " ")
 
 

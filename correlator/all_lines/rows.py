@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KEYS = ("_host", "_time", "_place")
 """What rows are ordered by: the partition (0 where there are none), the aligned time, and the place in the run."""
 _PLACE_BITS = 43
-"""Bits of a byte offset within `_place`; files of 8 TiB."""
+"""Bits of a place in a file within `_place`, for files of 4 TiB."""
 _LAST = np.iinfo(np.int64).max
 _CAST = {pa.dictionary(pa.int32(), pa.string()): pa.string()}
 
@@ -34,9 +34,9 @@ def spill_schema() -> pa.Schema:
     return pa.schema([*keys, *plain])
 
 
-def place_of(file_index: int, byte_offset: int) -> int:
-    """One number that orders lines by file and by their place in it."""
-    return (file_index << _PLACE_BITS) | min(byte_offset, (1 << _PLACE_BITS) - 1)
+def place_of(file_index: int, byte_offset: int, *, event: bool = False) -> int:
+    """One number that orders lines by file and by their place in it, and an event behind the line that it begins with."""
+    return (file_index << _PLACE_BITS) | min(2 * byte_offset + event, (1 << _PLACE_BITS) - 1)
 
 
 def sort_time(aligned: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -186,6 +186,15 @@ _CONSTANT = {
     "signature": str(Context.LINE),
     "dialect": "",
 }
+
+
+def with_keys(table: pa.Table, hosts: pa.Array, places: pa.Array) -> pa.Table:
+    """Rows of the event table with their sort keys in front, in the order of these."""
+    schema = spill_schema()
+    values = (hosts, sort_time(table.column("time_aligned")), places)
+    for number, (name, column) in enumerate(zip(KEYS, values, strict=True)):
+        table = table.add_column(number, name, column)
+    return table.cast(schema).sort_by([(name, "ascending") for name in KEYS])
 
 
 def without_keys(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

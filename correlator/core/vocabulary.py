@@ -165,6 +165,7 @@ class Context(StrEnum):
     CLOCK_STEP = "clock_step"
     XID = "xid"  # an Xid that is no fault by itself (43, 45, 154 ...); attributes: xid
     MESSAGE = "message"  # an unclassified warning or error line kept for its words
+    LINE = "line"  # one line as it was printed, recognised or not; only in a timeline of all lines
 
 
 class FileKind(StrEnum):

@@ -30,6 +30,8 @@ class ChildRow:
     root: bool
     fields: dict[str, str] = field(default_factory=dict)
     traceback: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    """The lines that say who ended and how, as printed but for their indentation."""
     line_count: int = 1
 
 
@@ -55,6 +57,8 @@ def _add(row: ChildRow, message: str) -> None:
     if row.traceback:
         row.traceback.append(message)
     elif match := _FIELD.match(message):
+        if match[1] in ("rank", "exitcode", "traceback"):
+            row.told.append(message.strip())
         if match[1] == "traceback":
             row.traceback.append(match[2])
         else:
@@ -131,7 +135,5 @@ def _stamped(event: Event, hit: Hit, printed_ns: int) -> Event:
 
 
 def _body(row: ChildRow, exception: str | None) -> str:
-    """One line that says what the row says."""
-    text = exception or (row.traceback[0].strip() if row.traceback else "")
-    facts = (f"{name} {row.fields[name]}" for name in ("rank", "exitcode") if name in row.fields)
-    return ", ".join([*facts, text] if text else facts)
+    """The decisive lines of the row, as printed."""
+    return "\n".join([*row.told, exception] if exception else row.told)

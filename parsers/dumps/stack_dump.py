@@ -30,7 +30,7 @@ def parse_stack_dump(data: bytes, context: FileContext) -> list[Event]:
 
 def _event(thread: Thread, context: FileContext) -> Event:
     frame, waiting = user_frame(thread.frames), waits_on(thread.frames)
-    innermost = thread.frames[0]
+    shown = frame or thread.frames[0]
     place = f"{frame.path}:{frame.line} {frame.function}" if frame else None
     event = Event(
         event_name=Context.THREAD_STACK,
@@ -40,7 +40,7 @@ def _event(thread: Thread, context: FileContext) -> Event:
         line_number=thread.line_number,
         byte_offset=thread.byte_offset,
         line_count=thread.line_count,
-        body=f"{thread.name or 'thread'} in {innermost.function} ({innermost.path})",
+        body=f"{shown.function} ({shown.path}:{shown.line})",
         rank=context.hints.rank,
         local_rank=context.hints.local_rank,
         process_pid=thread.pid if thread.pid is not None else context.hints.pid,

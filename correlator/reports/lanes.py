@@ -1,0 +1,309 @@
+"""Who was where when: one lane a rank (or, when they are many, a lane for several nodes alike), read from a diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from correlator.core.model import Collateral, Diagnosis, Evidence, Initiator
+from correlator.core.ranges import fold_hosts, fold_numbers
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode
+from correlator.reports import phrases
+from correlator.reports.causes import CauseGraph, nanoseconds_of
+from correlator.reports.details import Details
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_LANES = 72
+"""Up to here every rank has a lane of its own."""
+MOST_FOLDED_LANES = 40
+MOST_STEPS = 240
+STEPS_BEFORE = 4
+"""So many steps before the failure are shown at least."""
+_HORIZON_NS = 600_000_000_000
+_STARTED = "initiating"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The moment at which something befell a rank; `kind` is a kind of collateral, or `initiating`."""
+
+    kind: str
+    time_ns: int | None
+    uncertainty_ms: float | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A wait in a collective, from its start to the rank's end (None: to the end of the picture)."""
+
+    low_ns: int
+    high_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One row of the picture."""
+
+    node: str
+    label: str
+    ranks: int
+    accused: bool
+    absent: bool
+    """True for a rank that its peers waited for in vain."""
+    marks: tuple[Mark, ...]
+    waits: tuple[Wait, ...]
+
+    @property
+    def end_ns(self) -> int | None:
+        """When the last of its ranks was seen to end; None = not known."""
+        if any(wait.high_ns is None for wait in self.waits) or self.absent:
+            return None
+        times = [mark.time_ns for mark in self.marks if mark.time_ns is not None]
+        return max(times) if times and len(times) == len(self.marks) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Swim:
+    """The lanes, the steps that were made, and the times that the picture has to show."""
+
+    lanes: tuple[Lane, ...]
+    steps: tuple[tuple[int, int], ...]
+    """(time, step), in order of time."""
+    anchors: tuple[int, ...]
+    folded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A rank (or a node, where `rank` is None) with all that befell it."""
+
+    rank: int | None
+    node: str
+    accused: bool
+    absent: bool
+    marks: tuple[Mark, ...]
+    waits: tuple[Wait, ...]
+
+
+def swim(diagnosis: Diagnosis, details: Details | None, graph: CauseGraph | None) -> Swim:
+    """The picture of a diagnosis. Without details there are no waits, steps or healthy ranks in it."""
+    margins = {} if details is None else _margins(details.events)
+    waits = {} if details is None else _waits(details.events, graph)
+    places: dict[tuple[int | None, str], _Place] = {}
+    for initiator in diagnosis.verdict.initiators:
+        _put(places, _accused(initiator, waits))
+    for entry in diagnosis.collateral:
+        _put(places, _dragged(entry, waits, margins))
+    known = {place.rank for place in places.values()}
+    for rank, node in [] if details is None else _ranks(details.events):
+        if rank not in known:
+            _put(places, _Place(rank, node or "", accused=False, absent=False, marks=(), waits=()))
+    ordered = _in_order(list(places.values()))
+    lanes = [_lane([place]) for place in ordered] if len(ordered) <= MOST_LANES else _folded(ordered)
+    times = _times(places.values())
+    steps = [] if details is None else _steps(details.events, min(times, default=None), max(times, default=None))
+    return Swim(
+        tuple(lanes), tuple(steps), tuple(sorted([*times, *_steps_to_show(steps, times)])), len(ordered) > MOST_LANES
+    )
+
+
+def _put(places: dict[tuple[int | None, str], _Place], place: _Place) -> None:
+    """One place a rank: what two entries say of it is put together."""
+    key = (place.rank, "" if place.rank is not None else place.node)
+    known = places.get(key)
+    if known is None:
+        places[key] = place
+        return
+    places[key] = _Place(
+        place.rank,
+        known.node or place.node,
+        known.accused or place.accused,
+        known.absent or place.absent,
+        (*known.marks, *place.marks),
+        known.waits or place.waits,
+    )
+
+
+def _accused(initiator: Initiator, waits: dict[int, Wait]) -> _Place:
+    words = f"{phrases.culprit(initiator)}: {initiator.fault.value}, {_when(initiator.time, initiator.time_uncertainty_ms)}"
+    mark = Mark(_STARTED, nanoseconds_of(initiator.time), initiator.time_uncertainty_ms, words + _cited(initiator.evidence))
+    absent = initiator.fault is FaultCode.RANK_STALLED and bool(waits)
+    return _Place(initiator.rank, initiator.node or "", accused=True, absent=absent, marks=(mark,), waits=())
+
+
+def _dragged(entry: Collateral, waits: dict[int, Wait], margins: dict[tuple[str, int], float]) -> _Place:
+    time = nanoseconds_of(entry.time)
+    first = next(iter(entry.evidence), None)
+    margin = None if first is None else margins.get((first.file, first.line))
+    who = phrases.fold_places([(entry.rank, entry.node)])
+    words = f"{who}: {entry.kind}, {_when(entry.time, margin)}{_cited(entry.evidence)}"
+    wait = None if entry.rank is None else waits.get(entry.rank)
+    if wait is not None and time is not None:
+        ended = time if time > wait.low_ns else None
+        wait = Wait(wait.low_ns, ended)
+    spans = () if wait is None else (wait,)
+    return _Place(
+        entry.rank, entry.node or "", accused=False, absent=False, marks=(Mark(str(entry.kind), time, margin, words),), waits=spans
+    )
+
+
+def _when(time: str | None, margin_ms: float | None) -> str:
+    if time is None:
+        return "at an unknown time"
+    return phrases.clock_time(time) + ("" if margin_ms is None else f" ± {phrases.duration(margin_ms)}")
+
+
+def _cited(evidence: Sequence[Evidence]) -> str:
+    return f" ({evidence[0].file}:{evidence[0].line})" if evidence else ""
+
+
+# --- from places to lanes --------------------------------------------------------------------------------------------
+
+
+def _in_order(places: list[_Place]) -> list[_Place]:
+    """Node by node, the one with the lowest rank first; what belongs to no node comes before all."""
+    first: dict[str, int] = {}
+    for place in places:
+        rank = -1 if place.rank is None and not place.node else place.rank
+        if rank is not None:
+            first[place.node] = min(first.get(place.node, rank), rank)
+    last = 1 << 62
+    return sorted(places, key=lambda p: (first.get(p.node, last), p.node, -1 if p.rank is None else p.rank))
+
+
+def _lane(places: Sequence[_Place]) -> Lane:
+    nodes = sorted({place.node for place in places if place.node})
+    ranks = [place.rank for place in places if place.rank is not None]
+    return Lane(
+        node=fold_hosts(nodes) if nodes else "",
+        label=fold_numbers(ranks) if ranks else ("node" if nodes else "job"),
+        ranks=max(len(ranks), 1),
+        accused=any(place.accused for place in places),
+        absent=any(place.absent for place in places),
+        marks=tuple(mark for place in places for mark in place.marks),
+        waits=tuple(wait for place in places for wait in place.waits),
+    )
+
+
+def _folded(places: Sequence[_Place]) -> list[Lane]:
+    """The accused keep lanes of their own while they are few; neighbours of whom the same is told share one."""
+    alone = sum(place.accused for place in places) <= MOST_FOLDED_LANES // 2
+    units: list[list[_Place]] = []
+    for place in places:
+        last = units[-1][0] if units else None
+        same = last is not None and last.node == place.node and last.accused == place.accused
+        if same and not (alone and place.accused):
+            units[-1].append(place)
+        else:
+            units.append([place])
+    size = -(-len(units) // MOST_FOLDED_LANES)
+    chunks: list[list[list[_Place]]] = []
+    for unit in units:
+        open_chunk = chunks and len(chunks[-1]) < size and _alike(chunks[-1][-1], unit)
+        if open_chunk and not (alone and unit[0].accused):
+            chunks[-1].append(unit)
+        else:
+            chunks.append([unit])
+    return [_lane([place for unit in chunk for place in unit]) for chunk in chunks]
+
+
+def _alike(a: Sequence[_Place], b: Sequence[_Place]) -> bool:
+    return a[0].accused == b[0].accused
+
+
+# --- from the event table --------------------------------------------------------------------------------------------
+
+
+def _margins(events: pl.DataFrame) -> dict[tuple[str, int], float]:
+    """(file, line) -> uncertainty in ms of the lines that tell of faults and collateral."""
+    import polars as pl
+
+    told = events.filter(pl.col("body").is_not_null() & pl.col("time_uncertainty_ms").is_not_null())
+    rows = told.select("log_file_path", "line_number", "time_uncertainty_ms")
+    return {(file, line): margin for file, line, margin in rows.iter_rows()}
+
+
+def _ranks(events: pl.DataFrame) -> list[tuple[int, str | None]]:
+    """Every rank of the table with the node that most of its lines name."""
+    import polars as pl
+
+    counted = events.filter(pl.col("rank").is_not_null()).group_by("rank", "host_name").len()
+    ordered = counted.sort("rank", pl.col("host_name").is_null(), "len", "host_name", descending=[False, False, True, False])
+    return list(ordered.unique("rank", keep="first", maintain_order=True).select("rank", "host_name").iter_rows())
+
+
+def _waits(events: pl.DataFrame, graph: CauseGraph | None) -> dict[int, Wait]:
+    """Since when each rank waited: a timeout says how long it ran, a flight-recorder entry when it was entered."""
+    import polars as pl
+
+    time = pl.coalesce("time_aligned", "timestamp").dt.epoch("ns")
+    waits: dict[int, Wait] = {}
+    timeouts = events.filter((pl.col("event_name") == CollateralKind.COLLECTIVE_TIMEOUT.value) & pl.col("rank").is_not_null())
+    for rank, ns, attributes in timeouts.select("rank", time, "attributes").iter_rows():
+        known = {pair["key"]: pair["value"] for pair in attributes or ()}
+        ran_ms = _number(known.get("ran_ms")) or _number(known.get("timeout_ms"))
+        if ns is not None and ran_ms is not None:
+            low = ns - int(ran_ms * 1e6)
+            if rank not in waits or low < waits[rank].low_ns:
+                waits[rank] = Wait(low, ns)
+    cited = [number for cause in graph.causes if cause.kind == "hub" for number in cause.event_ids] if graph else []
+    entries = events.filter(
+        (pl.col("event_name") == Context.COLLECTIVE_ENTRY.value)
+        & pl.col("rank").is_not_null()
+        & pl.col("event_id").is_in(pl.Series(sorted(cited), dtype=pl.UInt64).implode())
+    )
+    for rank, ns in entries.select("rank", time).iter_rows():
+        if ns is not None and (rank not in waits or ns < waits[rank].low_ns):
+            waits[rank] = Wait(ns, None)
+    return waits
+
+
+def _number(text: str | None) -> float | None:
+    """A length of a wait in ms, if it is one that a run could have lasted."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 < value < 1e10 else None
+
+
+def _times(places: Iterable[_Place]) -> list[int]:
+    """All that the picture has to show: marks with the margins of the accused, and the starts of waits."""
+    times = []
+    for place in places:
+        for mark in place.marks:
+            if mark.time_ns is None:
+                continue
+            times.append(mark.time_ns)
+            if place.accused and mark.uncertainty_ms is not None and mark.uncertainty_ms * 1e6 < _HORIZON_NS:
+                margin = int(mark.uncertainty_ms * 1e6)
+                times += [mark.time_ns - margin, mark.time_ns + margin]
+        times += [wait.low_ns for wait in place.waits]
+    return times
+
+
+def _steps(events: pl.DataFrame, first_ns: int | None, last_ns: int | None) -> list[tuple[int, int]]:
+    """Steps as they were reported, thinned; of a failed run those near the failure."""
+    import polars as pl
+
+    time = pl.coalesce("time_aligned", "timestamp").dt.epoch("ns").alias("ns")
+    steps = events.filter((pl.col("event_name") == Context.PROGRESS.value) & pl.col("step").is_not_null())
+    table = steps.select(time, "step").drop_nulls().group_by("step").agg(pl.col("ns").min()).sort("ns", "step")
+    if first_ns is not None and last_ns is not None:
+        table = table.filter(pl.col("ns").is_between(first_ns - _HORIZON_NS, last_ns)).tail(MOST_STEPS)
+    elif table.height > MOST_STEPS:
+        table = table.gather_every(-(-table.height // MOST_STEPS))
+    return [(ns, step) for ns, step in table.select("ns", "step").iter_rows()]
+
+
+def _steps_to_show(steps: Sequence[tuple[int, int]], times: Sequence[int]) -> list[int]:
+    """The last steps before the failure, as far as they are not much farther from it than it lasted."""
+    if not times:
+        return [ns for ns, _ in steps]
+    span = max(max(times) - min(times), 60_000_000_000)
+    before = [ns for ns, _ in steps if min(times) - span <= ns <= min(times)]
+    return before[-STEPS_BEFORE:]
