@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from correlator.timeline import TIMELINE_SUFFIXES, Stored, read_timeline, write_
 if TYPE_CHECKING:
     import networkx as nx
     import polars as pl
+    import pyarrow as pa
 
 CONTEXT_LINES = 100
 
@@ -79,11 +80,15 @@ class Run:
             warnings=(*self.warnings, *self.clocks.contradictions),
         )
 
-    def write_timeline(self, path: Path) -> None:
-        """The event table as Parquet, sorted by aligned time, with all that is needed to reopen it without parsing."""
+    def write_timeline(self, path: Path, *, rows: Iterable[pa.Table] | None = None, partition: bool = False) -> None:
+        """The event table as Parquet, sorted by aligned time, with all that is needed to reopen it without parsing.
+
+        `rows` (of `all_lines.open_lines`, with events) are written in place of the events alone; `partition` makes it a
+        folder with one file for each node.
+        """
         context = self._context(self.findings)
         stored = Stored(self.path, self.topology, self.clocks, self.reports, self.skipped, self.warnings, context)
-        write_timeline(path, self.events, stored, self.diagnosis)
+        write_timeline(path, self.events, stored, self.diagnosis, rows=rows, partition=partition)
 
     def _summary(self) -> RunSummary:
         times = self.events["time_aligned"].drop_nulls()

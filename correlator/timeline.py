@@ -20,6 +20,7 @@ from correlator.timeline_files import (
     STORED_KEY,
     VERSION_KEY,
     Content,
+    TimelineFiles,
     describe_timeline,
     read_event_rows,
     write_dataset,
@@ -110,15 +111,21 @@ def to_arrow(events: pl.DataFrame) -> pa.Table:
 def read_timeline(path: Path) -> tuple[pl.DataFrame, Stored]:
     """The events and what they carry. Raises InputError for a Parquet file that is not ours, or of another version."""
     import polars as pl
-    from pydantic import TypeAdapter, ValidationError
 
     timeline = describe_timeline(path)
-    try:
-        stored = TypeAdapter(Stored).validate_json(timeline.stored)
-    except ValidationError as error:
-        raise InputError(f"the metadata of {path} is damaged") from error
+    stored = stored_in(timeline)
     frame = pl.from_arrow(read_event_rows(timeline))
     if not isinstance(frame, pl.DataFrame):
         raise InputError(f"{path} holds no table")
     frame = frame.select(pl.col(name).cast(dtype) for name, dtype in polars_schema().items())
     return frame.sort("log_file_path", "line_number", "byte_offset", "event_id"), stored
+
+
+def stored_in(timeline: TimelineFiles) -> Stored:
+    """What a timeline carries beside its rows. Raises InputError where that is damaged."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(Stored).validate_json(timeline.stored)
+    except ValidationError as error:
+        raise InputError(f"the metadata of {timeline.path} is damaged") from error

@@ -112,7 +112,7 @@ def _write_part(path: Path, blocks: Iterator[pa.Table], metadata: Metadata) -> N
     schema = first.schema.with_metadata(dict(metadata))
     with pq.ParquetWriter(path, schema, compression="zstd", compression_level=1) as writer:
         for block in chain([first], blocks):
-            writer.write_table(block.replace_schema_metadata(dict(metadata)), row_group_size=BLOCK_ROWS)
+            writer.write_table(block, row_group_size=BLOCK_ROWS)
 
 
 def _fitted(blocks: Iterator[pa.Table], drop: str | None) -> Iterator[pa.Table]:
@@ -220,9 +220,8 @@ def read_event_rows(timeline: TimelineFiles) -> pa.Table:
     """All rows that are events. Raises InputError where a file is damaged."""
     import pyarrow as pa
 
-    return pa.concat_tables(
-        table for part in timeline.parts for table in _read(part, timeline, lines=False)
-    )  # fmt: skip
+    parts = (_read(part, timeline, lines=False) for part in timeline.parts)
+    return pa.concat_tables(chain.from_iterable(parts))
 
 
 def read_line_rows(part: Path, timeline: TimelineFiles) -> Iterator[pa.Table]:
@@ -252,14 +251,10 @@ def _shaped(table: pa.Table, part: Path, timeline: TimelineFiles, schema: pa.Sch
     """Rows with the declared columns, the node of a partition put back."""
     import pyarrow as pa
 
-    if len(timeline.parts) > 1 or part != timeline.path:
+    if part != timeline.path:
         host = unquote(part.parent.name.removeprefix(f"{PARTITION}="))
         value = None if host == NO_HOST else host
         table = table.append_column(PARTITION, pa.array([value] * table.num_rows, pa.string()))
-    columns = []
-    for field in schema:
-        column = table.column(field.name)
-        if pa.types.is_dictionary(field.type):
-            column = column.cast(pa.string())
-        columns.append(column if pa.types.is_dictionary(field.type) else column.cast(field.type))
+    types = [pa.string() if pa.types.is_dictionary(field.type) else field.type for field in schema]
+    columns = [table.column(field.name).cast(dtype) for field, dtype in zip(schema, types, strict=True)]
     return pa.table(columns, names=schema.names)

@@ -63,7 +63,7 @@ class WaitHub:
     @property
     def name(self) -> str:
         """`mesh_dp #4711`, for people."""
-        label = self.description or self.group
+        label = self.description or (f"group {self.group}" if self.group.isdigit() else self.group)
         return f"{label} #{self.seq}" if self.seq is not None else label
 
 

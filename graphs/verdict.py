@@ -207,6 +207,7 @@ def _hypotheses(roots: Roots, confidence: Confidence) -> tuple[Hypothesis, ...]:
         )
     chosen = {root.rank for root in roots.chosen if root.rank is not None}
     others = [r for r in roots.ruled_out if r.episode.rank is None or r.episode.rank not in chosen]
+    others = [r for r in others if not r.episode.inferred.startswith("exit code")]
     left = max(0.0, 1.0 - confidence.value) if roots.chosen else 0.5
     rivals = others[:RIVALS]
     for number, ruled in enumerate(rivals):

@@ -106,6 +106,8 @@ class _LineClock:
                 for row in range(-1 - self._waiting, -1):
                     self._rows.set_time(row, stamp, TimeSource.INHERITED)
             self._last = self._of_writer[writer] = stamp
+            if prefix.rank is not None:  # lines of the same writer may name its task or local rank alone
+                self._of_writer[prefix.task_id, prefix.local_rank, None] = stamp
             self._rows.set_time(-1, stamp, TimeSource.EXPLICIT)
             return
         known = self._last

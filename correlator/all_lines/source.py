@@ -22,8 +22,8 @@ from correlator.core.model import ClockModel, Topology
 from correlator.core.progress import NoProgress, Progress
 from correlator.executors import MOST_WORKERS, Executor, Failed, Process, Serial, usable_cpus
 from correlator.sources import discover
-from correlator.timeline import TIMELINE_SUFFIXES, to_arrow
-from correlator.timeline_files import Content, describe_timeline, read_line_blocks
+from correlator.timeline import TIMELINE_SUFFIXES, stored_in, to_arrow
+from correlator.timeline_files import Content, describe_timeline, read_line_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -180,14 +180,14 @@ def _stored(path: Path) -> Iterator[AllLines]:
         hint = "name the run directory, or write it anew with --all-lines"
         raise UsageError(f"{path} holds events only, no other lines", hint=hint)
     if len(timeline.parts) == 1:
-        yield AllLines(read_line_blocks(timeline.parts[0]))
+        yield AllLines(read_line_rows(timeline.parts[0], timeline))
         return
-    index = {report.path: number for number, report in enumerate(timeline.stored.reports)}
+    index = {report.path: number for number, report in enumerate(stored_in(timeline).reports)}
     with tempfile.TemporaryDirectory(prefix="correlator-lines-") as folder:
         spills = Spills(Path(folder), "stored")
         runs = [
             run
             for part in timeline.parts
-            if (run := spills.write(_keyed(block, index, {}, event=False) for block in read_line_blocks(part)))
+            if (run := spills.write(_keyed(block, index, {}, event=False) for block in read_line_rows(part, timeline)))
         ]
         yield AllLines(without_keys(merged(runs, spills)))

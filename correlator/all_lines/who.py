@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from correlator.core.files import LogFile
 from correlator.core.model import ClockModel, Topology
 from correlator.core.vocabulary import FileKind
-from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS
+from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, among
 from correlator.parsers.base import Prefix
 
 if TYPE_CHECKING:
     import polars as pl
+
+V = TypeVar("V")
 
 _ONE_WRITER = frozenset({FileKind.RANK_LOG, FileKind.NCCL_DEBUG_LOG, FileKind.STACK_DUMP})
 _OWN_CLOCK = frozenset({FileKind.SCHEDULER_LOG, FileKind.POD_LISTING})
@@ -105,69 +108,96 @@ def known_of(events: pl.DataFrame, topology: Topology, clocks: ClockModel) -> Kn
 
 def writers_of(events: pl.DataFrame, files: Sequence[LogFile], known: Known) -> dict[str, FileWriter]:
     """The writer of every file, by its path."""
+    said: dict[str, _Said] = {}
+    for path, host, rank, task, domain, zoned, count in _combinations(events).iter_rows():
+        said.setdefault(path, _Said()).take(host, rank, task, domain, count, zoned=zoned)
+    attempts: dict[str, list[tuple[int, int]]] = {}
+    for path, offset, attempt in _attempts(events).iter_rows():
+        changes = attempts.setdefault(path, [])
+        changes.append((offset if changes else 0, attempt))
+    return {
+        file.path: _writer(file, said.get(file.path, _Said()), tuple(attempts.get(file.path, ())), known)
+        for file in files
+    }
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the events of one file say of its writers, each with its number of events."""
+
+    hosts: Counter[str] = field(default_factory=Counter)
+    ranks: Counter[int] = field(default_factory=Counter)
+    tasks: dict[int, Counter[int]] = field(default_factory=dict)
+    domains: dict[tuple[str | None, bool], Counter[str]] = field(default_factory=dict)
+
+    def take(
+        self, host: str | None, rank: int | None, task: int | None, domain: str | None, count: int, *, zoned: bool
+    ) -> None:
+        """Count one combination."""
+        if host is not None:
+            self.hosts[host] += count
+        if rank is not None:
+            self.ranks[rank] += count
+            if task is not None:
+                self.tasks.setdefault(task, Counter())[rank] += count
+        if domain is not None:
+            for key in {(host, zoned), (None, zoned)}:
+                self.domains.setdefault(key, Counter())[domain] += count
+
+
+def _combinations(events: pl.DataFrame) -> pl.DataFrame:
+    """Distinct writers of each file; a rank counts only where it wrote the line, a host only where it is its own."""
     import polars as pl
 
-    labels = ("log_file_path", "host_name", "clock_domain", "event_name")
-    parts = events.select(
-        pl.col(*labels).cast(pl.String),
+    texts = events.select(
+        pl.col("log_file_path", "host_name", "clock_domain", "event_name").cast(pl.String),
         "rank",
         "task_id",
-        "attempt",
-        "byte_offset",
         pl.col("time_zone").is_not_null().alias("zoned"),
-    ).partition_by("log_file_path", as_dict=True)
-    return {file.path: _writer(file, parts.get((file.path,)), known) for file in files}
+    )
+    columns = (
+        pl.col("log_file_path"),
+        pl.when(~among("event_name", FOREIGN_HOST_EVENTS)).then(pl.col("host_name")).alias("host_name"),
+        pl.when(~among("event_name", AGENT_EVENTS)).then(pl.col("rank")).alias("rank"),
+        pl.col("task_id"),
+        pl.col("clock_domain"),
+        pl.col("zoned"),
+    )
+    return texts.group_by(*columns).len().sort("log_file_path", "host_name", "rank", "task_id", "clock_domain", "zoned")
 
 
-def _writer(file: LogFile, rows: pl.DataFrame | None, known: Known) -> FileWriter:
-    hints = file.hints
-    node = hints.node if hints.node in known.hosts else None
-    if rows is None:
-        rank = hints.rank
-        if rank is None and node is not None and hints.local_rank is not None:
-            rank = known.rank_at.get((node, hints.local_rank))
-        return FileWriter(node=node or (known.node_of.get(rank) if rank is not None else None), rank=rank)
+def _attempts(events: pl.DataFrame) -> pl.DataFrame:
+    """Path, byte offset and attempt where the attempt of a file's events changes."""
     import polars as pl
 
-    own = rows.filter(~pl.col("event_name").is_in(sorted(AGENT_EVENTS)))
-    local = rows.filter(~pl.col("event_name").is_in(sorted(FOREIGN_HOST_EVENTS)))
-    if file.kind not in _MANY_NODES:
-        node = _most(local["host_name"]) or node
-    rank = _most(own["rank"]) if file.kind in _ONE_WRITER or hints.rank is not None else None
-    tasks = own.drop_nulls(["task_id", "rank"]).group_by("task_id").agg(pl.col("rank").mode().min())
+    rows = events.select(pl.col("log_file_path").cast(pl.String), "byte_offset", "attempt").drop_nulls("attempt")
+    changed = pl.col("attempt") != pl.col("attempt").shift(1).over("log_file_path")
+    return rows.sort("log_file_path", "byte_offset", maintain_order=True).filter(changed.fill_null(value=True))
+
+
+def _writer(file: LogFile, said: _Said, attempts: tuple[tuple[int, int], ...], known: Known) -> FileWriter:
+    hints = file.hints
+    node = hints.node if hints.node in known.hosts else None
+    rank = hints.rank
+    if file.kind in _ONE_WRITER or rank is not None:
+        rank = _most(said.ranks) if said.ranks else rank
+    if rank is None and node is not None and hints.local_rank is not None and file.kind in _ONE_WRITER:
+        rank = known.rank_at.get((node, hints.local_rank))
+    if file.kind in _MANY_NODES:
+        node = None
+    elif said.hosts:
+        node = _most(said.hosts)
+    elif node is None and rank is not None:
+        node = known.node_of.get(rank)
     return FileWriter(
-        node=node if file.kind not in _MANY_NODES else None,
+        node=node,
         rank=rank,
-        rank_of_task=dict(tasks.iter_rows()),
-        domain_of=_domains(rows),
-        attempts=_attempts(rows),
+        rank_of_task={task: _most(ranks) for task, ranks in said.tasks.items()},
+        domain_of={key: _most(domains) for key, domains in said.domains.items()},
+        attempts=attempts,
     )
 
 
-def _most(column: pl.Series) -> object:
-    """The most frequent value (the least of equals), or None."""
-    values = column.drop_nulls()
-    return values.mode().min() if len(values) else None
-
-
-def _domains(rows: pl.DataFrame) -> dict[tuple[str | None, bool], str]:
-    import polars as pl
-
-    found: dict[tuple[str | None, bool], str] = {}
-    for keys in (["host_name", "zoned"], ["zoned"]):
-        table = rows.drop_nulls(["clock_domain"]).group_by(keys).agg(pl.col("clock_domain").mode().min())
-        for row in table.iter_rows(named=True):
-            found.setdefault((row.get("host_name"), row["zoned"]), row["clock_domain"])
-    return found
-
-
-def _attempts(rows: pl.DataFrame) -> tuple[tuple[int, int], ...]:
-    """Where in the file the attempt of its events changes; the first holds from the beginning."""
-    pairs: Iterable[tuple[int, int]] = rows.drop_nulls("attempt").sort("byte_offset").select(
-        "byte_offset", "attempt"
-    ).iter_rows()  # fmt: skip
-    changes: list[tuple[int, int]] = []
-    for offset, attempt in pairs:
-        if not changes or changes[-1][1] != attempt:
-            changes.append((offset if changes else 0, attempt))
-    return tuple(changes)
+def _most(votes: Counter[V]) -> V:
+    """The value with most votes; of equals the one that was counted first."""
+    return votes.most_common(1)[0][0]

@@ -1,0 +1,345 @@
+"""Runs made to mislead: old errors, benign Xids, restarts, mislabelled text, missing files (issue 5)."""
+
+from __future__ import annotations
+
+from benchmarks.scenarios import kernel_text as kernel
+from benchmarks.scenarios.endings import Ending, collapse, lose_peers, lose_store, settle, time_out
+from benchmarks.scenarios.expected import Accused, Expected
+from benchmarks.scenarios.faults_application import USER_FRAMES
+from benchmarks.scenarios.faults_native import LOADER_FRAMES
+from benchmarks.scenarios.journal import Line, Source
+from benchmarks.scenarios.layouts import Layout
+from benchmarks.scenarios.registry import identified, scenario, tied
+from benchmarks.scenarios.simulation import Launcher, Simulation
+from correlator.core.vocabulary import CollateralKind, FaultCode, VerdictStatus
+
+BUG = ["TypeError: unsupported operand type(s) for +: 'NoneType' and 'float'"]
+
+
+def _running(sim: Simulation) -> tuple[int, float]:
+    sim.begin()
+    sim.train(sim.rng.randrange(6, 30))
+    return sim.some_rank(not_on=()), sim.now + 0.3 * sim.step_s
+
+
+def _bug(sim: Simulation, rank: int, at: float) -> None:
+    sim.raises(rank, at, BUG, USER_FRAMES)
+    sim.dies(rank, at + 0.4, 1)
+
+
+def _healthy(sim: Simulation, why: str) -> Expected:
+    sim.finish()
+    return Expected(VerdictStatus.NO_FAILURE, why=why)
+
+
+@scenario("healthy")
+def healthy(sim: Simulation) -> Expected:
+    """A run that ends well."""
+    sim.begin()
+    sim.train(sim.rng.randrange(20, 45))
+    return _healthy(sim, "all ranks finish")
+
+
+@scenario("healthy")
+def healthy_after_errors(sim: Simulation) -> Expected:
+    """Retries, a caught OOM, a warning about nan, a corrected kernel error: all survived."""
+    sim.begin()
+    sim.train(6)
+    for number, rank in enumerate(sim.rng.sample(list(sim.cluster.ranks), 4)):
+        at = sim.now + 0.1 * number
+        text = (
+            "read of shard 117 failed, retry 1/5: OSError: [Errno 5] Input/output error",
+            f"caught {sim.torch.oom_class}, emptying the cache: CUDA out of memory. Tried to allocate 2.00 GiB.",
+            "grad norm is nan, step skipped",
+            "heartbeat to the metrics server failed: ConnectionResetError: [Errno 104] Connection reset by peer",
+        )[number]
+        sim.log(rank, at, "ERROR" if number < 2 else "WARNING", text)
+    sim.kernel(sim.cluster.nodes[1], sim.now + 1, kernel.xid(sim.cluster.bus(4), 63, "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate."))
+    sim.train(25)
+    return _healthy(sim, "training went on after each of them, and all ranks finish")
+
+
+@scenario("healthy")
+def healthy_with_store_noise(sim: Simulation) -> Expected:
+    """Rank 0 leaves first at the end; the others warn about the store."""
+    sim.begin()
+    sim.train(20)
+    lose_store(sim, sim.now + 2.0, [r for r in sim.cluster.ranks if r % 3 == 1])
+    sim.marks.clear()
+    return _healthy(sim, "warnings of an orderly end")
+
+
+@scenario("trap")
+def old_errors_then_a_bug(sim: Simulation) -> Expected:
+    """Frightening lines in the hours before, all survived; then a bug."""
+    sim.begin()
+    sim.train(5)
+    other = sim.some_rank(not_on=())
+    sim.log(other, sim.now + 0.1, "ERROR", "CUDA error: an illegal memory access was encountered (sanity kernel, ignored)")
+    sim.log(other, sim.now + 0.2, "ERROR", "NCCL error: unhandled system error, falling back to sockets")
+    sim.say(other, sim.now + 0.3, "Traceback (most recent call last):", '  File "/workspace/data.py", line 61, in read', "    return handle.read()", "OSError: [Errno 5] Input/output error", stream=Source.STDERR)
+    sim.log(other, sim.now + 0.4, "WARNING", "read failed, retrying in 5 s")
+    sim.train(20)
+    rank = sim.some_rank(not_on=(sim.node_of(other).index,))
+    at = sim.now + 0.3 * sim.step_s
+    _bug(sim, rank, at)
+    collapse(sim, at + 0.4, victim=rank)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="20 steps were done after the old errors")
+
+
+@scenario("trap")
+def benign_xids(sim: Simulation) -> Expected:
+    """Xid 13/43 of another job's process and Xid 45 at clean-up, beside a bug."""
+    rank, at = _running(sim)
+    bystander = sim.some_rank(not_on=(sim.node_of(rank).index,))
+    node = sim.node_of(bystander)
+    sim.kernel(node, at - 400, kernel.xid(sim.cluster.bus(bystander), 13, "Graphics SM Warp Exception on (GPC 7, TPC 7, SM 0): Out Of Range Address", 999_001, "cuda-demo"))
+    sim.kernel(node, at - 399, kernel.xid(sim.cluster.bus(bystander), 43, "Ch 00000020", 999_001, "cuda-demo"))
+    _bug(sim, rank, at)
+    collapse(sim, at + 0.4, victim=rank)
+    for other in sim.cluster.on(node):
+        if other in sim.ends:
+            sim.kernel(node, sim.ends[other].at + 0.2, kernel.xid(sim.cluster.bus(other), 45, "Ch 00000001", sim.cluster.pid(other)))
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="the Xids are of another process, or clean-up")
+
+
+@scenario("trap")
+def xid_on_another_gpu(sim: Simulation) -> Expected:
+    """A row remap on a GPU of the same node, hours before; the bug is on another rank."""
+    rank, at = _running(sim)
+    node = sim.node_of(rank)
+    other = next(r for r in sim.cluster.on(node) if r != rank)
+    sim.kernel(node, at - 20, kernel.xid(sim.cluster.bus(other), 63, "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate."))
+    _bug(sim, rank, at)
+    collapse(sim, at + 0.4, victim=rank)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="a recorded row remap ends no process, least of all another rank's")
+
+
+@scenario("trap")
+def xid_after_the_failure(sim: Simulation) -> Expected:
+    """Xid 31 and 45 appear only while processes are killed."""
+    rank, at = _running(sim)
+    _bug(sim, rank, at)
+    collapse(sim, at + 0.4, victim=rank)
+    other = next((r for r in sim.cluster.ranks if r in sim.ends and sim.node_of(r) != sim.node_of(rank)), None)
+    if other is not None:
+        end = sim.ends[other].at
+        bus, pid = sim.cluster.bus(other), sim.cluster.pid(other)
+        sim.kernel(sim.node_of(other), end + 0.3, kernel.page_fault(bus, pid), kernel.xid(bus, 45, "Ch 00000001", pid))
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="the page fault came with the clean-up")
+
+
+@scenario("trap")
+def first_watchdog_is_innocent(sim: Simulation) -> Expected:
+    """Rank A times out first because it came first; rank B never came."""
+    sim.torch = _with_counters(sim)
+    sim.begin()
+    sim.train(12)
+    rank = sim.some_rank()
+    sim.stuck.add(rank)
+    eager = sim.rng.choice([r for r in sim.cluster.ranks if r != rank and sim.node_of(r) != sim.node_of(rank)])
+    work = sim.work()
+    sim.now -= 0.4 * sim.step_s
+    time_out(sim, [eager], work, silent=[])
+    sim.now += 0.4 * sim.step_s
+    time_out(sim, [r for r in sim.cluster.ranks if r not in (rank, eager)], work, silent=[rank])
+    settle(sim)
+    return identified(sim, FaultCode.RANK_STALLED, rank, why="who times out first came first")
+
+
+def _with_counters(sim: Simulation):  # noqa: ANN202
+    from benchmarks.scenarios.simulation import VERSIONS
+
+    return sim.rng.choice([version for version in VERSIONS if version.version >= (2, 6)])
+
+
+@scenario("trap", layouts=(Layout.FLAT, Layout.MERGED, Layout.TREE, Layout.K8S))
+def root_cause_is_a_victim(sim: Simulation) -> Expected:
+    """The faulty rank lingers in its clean-up; a peer that lost it dies first and is torchrun's root cause."""
+    rank, at = _running(sim)
+    sim.raises(rank, at, BUG, USER_FRAMES)
+    node = sim.node_of(rank)
+    peer = next(r for r in sim.cluster.on(node) if r != rank)
+    lose_peers(sim, at, rank, [peer], (0.8, 1.2))
+    sim.stuck.add(rank)
+    lose_peers(sim, at, rank, [r for r in sim.alive() if sim.node_of(r) != node], (1.5, 9.0))
+    settle(sim)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="its own exception came a second before the peer's loss")
+
+
+@scenario("trap")
+def rank_zero_dies(sim: Simulation) -> Expected:
+    """Rank 0 raises; with it goes the store of all."""
+    sim.begin()
+    sim.train(sim.rng.randrange(6, 30))
+    at = sim.now + 0.3 * sim.step_s
+    _bug(sim, 0, at)
+    away = [r for r in sim.alive() if sim.node_of(r).index != 0]
+    lose_store(sim, at + 1.2, away)
+    lose_peers(sim, at, 0, away, (4.0, 20.0))
+    settle(sim)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, 0, why="its exception came before the store's loss")
+
+
+@scenario("trap")
+def mislabelled_by_the_application(sim: Simulation) -> Expected:
+    """A circuit breaker calls a data error a CUDA error; an advice mentions OOM."""
+    rank, at = _running(sim)
+    victim = sim.some_rank(not_on=(sim.node_of(rank).index,))
+    sim.raises(rank, at, ["ValueError: bad token id 151937"], LOADER_FRAMES)
+    sim.dies(rank, at + 0.4, 1)
+    sim.log(victim, at + 1.0, "ERROR", "circuit breaker: category=cuda_error, a peer stopped answering (hints: OOM? ECC? see the runbook)")
+    lose_peers(sim, at + 0.4, rank)
+    settle(sim)
+    return identified(sim, FaultCode.DATA_ERROR, rank, FaultCode.PYTHON_EXCEPTION, why="a label is no fault; the exception is")
+
+
+@scenario("trap", skewed=False)
+def two_faults_out_of_order(sim: Simulation) -> Expected:
+    """A rank fails; eight seconds later another fails of something else: the first started it."""
+    rank, at = _running(sim)
+    _bug(sim, rank, at)
+    other = sim.some_rank(not_on=(sim.node_of(rank).index,))
+    late = at + 8
+    sim.raises(other, late, [f"{sim.torch.oom_class}: {sim.torch.oom(sim.cluster.local(other))}"])
+    sim.dies(other, late + 0.3, 1)
+    lose_peers(sim, at + 9, rank)
+    settle(sim)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="eight seconds earlier, clocks that agree")
+
+
+@scenario("trap", skewed=False)
+def crash_and_illegal_access_at_once(sim: Simulation) -> Expected:
+    """A segfault and an illegal access on two nodes within two milliseconds: tied."""
+    rank, at = _running(sim)
+    other = sim.some_rank(not_on=(sim.node_of(rank).index, 0))
+    sim.say(rank, at, "Fatal Python error: Segmentation fault", "", "Current thread 0x00007f2b8c1fe740 (most recent call first):", '  File "/workspace/train.py", line 143 in train_step')
+    sim.dies(rank, at + 0.2, -11)
+    sim.raises(other, at + 0.002, sim.torch.cuda_error("an illegal memory access was encountered"))
+    sim.dies(other, at + 0.3, 1)
+    collapse(sim, at + 0.6, Ending.PEERS, victim=rank)
+    return tied(sim, {rank: FaultCode.NATIVE_SEGFAULT, other: FaultCode.CUDA_ILLEGAL_ADDRESS}, why="neither can cause the other, nor come first for sure")
+
+
+@scenario("trap", skewed=False)
+def all_ranks_segfault(sim: Simulation) -> Expected:
+    """Every rank crashes in the same extension at once."""
+    sim.begin()
+    sim.train(8)
+    at = sim.now + 0.3 * sim.step_s
+    for rank in sim.cluster.ranks:
+        when = at + 0.02 * sim.rng.random()
+        sim.say(rank, when, "Fatal Python error: Segmentation fault", "", "Current thread 0x00007f2b8c1fe740 (most recent call first):", '  File "/workspace/train.py", line 143 in train_step')
+        sim.dies(rank, when + 0.1, -11)
+    settle(sim)
+    return tied(sim, dict.fromkeys(sim.cluster.ranks, FaultCode.NATIVE_SEGFAULT), why="all at once")
+
+
+@scenario("trap", layouts=(Layout.FLAT, Layout.MERGED, Layout.TREE))
+def restarts_fail_in_its_wake(sim: Simulation) -> Expected:
+    """Attempt 0 dies of a bug; attempt 1 never gets its group and dies of that."""
+    sim.launcher = Launcher.TORCHRUN
+    sim.has_console = False
+    rank, at = _running(sim)
+    _bug(sim, rank, at)
+    collapse(sim, at + 0.4, Ending.PEERS, victim=rank)
+    expected = identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="attempt 1 failed only for want of peers")
+    sim.now = max(end.at for end in sim.ends.values()) + 15
+    _restart(sim, 1)
+    for other in sim.cluster.ranks:
+        when = sim.now + 300 + sim.rng.random()
+        final = ["torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0"]
+        sim.raises(other, when, final, USER_FRAMES[:2])
+        sim.dies(other, when + 0.3, 1)
+    settle(sim)
+    return expected
+
+
+def _restart(sim: Simulation, attempt: int) -> None:
+    sim.ends.clear()
+    sim.marks.clear()
+    sim.begin(attempt)
+
+
+@scenario("trap", layouts=(Layout.FLAT, Layout.MERGED, Layout.TREE))
+def same_gpu_in_all_attempts(sim: Simulation) -> Expected:
+    """Three attempts, each ended by the same GPU."""
+    sim.launcher = Launcher.TORCHRUN
+    sim.has_console = False
+    rank = sim.some_rank()
+    for attempt in range(3):
+        sim.ends.clear()
+        sim.marks.clear()
+        sim.begin(attempt)
+        sim.train(6)
+        at = sim.now + 0.3 * sim.step_s
+        sim.kernel(sim.node_of(rank), at - 0.1, *kernel.double_bit(sim.cluster.bus(rank), sim.cluster.pid(rank)))
+        sim.raises(rank, at, sim.torch.cuda_error("uncorrectable ECC error encountered"))
+        sim.dies(rank, at + 0.4, 1)
+        lose_peers(sim, at + 0.4, rank)
+        settle(sim)
+        sim.now = max(end.at for end in sim.ends.values()) + 20
+    return identified(sim, FaultCode.GPU_ECC_DBE, rank, FaultCode.CUDA_ECC_UNCORRECTABLE, why="the same GPU ends all three")
+
+
+def _without(sim: Simulation, gone: set[int], *, agents: bool = False) -> None:
+    """Logs of some ranks (and of their nodes' agents) were not handed in."""
+    nodes = {sim.node_of(rank).index for rank in gone}
+
+    def wanted(line: Line) -> bool:
+        if line.rank is not None:
+            return line.rank not in gone
+        return not (agents and line.source is Source.AGENT and line.node in nodes)
+
+    sim.journal.keep(wanted)
+
+
+@scenario("trap", layouts=(Layout.FLAT, Layout.TREE, Layout.TASK))
+def third_of_the_logs(sim: Simulation) -> Expected:
+    """Five ranks' logs, all of them waiting; no launcher, no kernel, no counters of others: nobody can tell."""
+    sim.torch = _with_counters(sim)
+    sim.has_kernel = sim.has_console = False
+    sim.begin()
+    sim.train(12)
+    rank = sim.some_rank(not_on=())
+    time_out(sim, [r for r in sim.cluster.ranks if r != rank], sim.work())
+    kept = sim.rng.sample([r for r in sim.cluster.ranks if r != rank], 5)
+    settle(sim)
+    sim.journal.keep(lambda line: line.rank in kept)
+    waiting = {r: str(CollateralKind.COLLECTIVE_TIMEOUT) for r in kept}
+    return Expected(VerdictStatus.UNDETERMINED, (), (), (), waiting, "five witnesses who all waited")
+
+
+@scenario("trap", layouts=(Layout.FLAT, Layout.TREE))
+def log_of_the_initiator_missing(sim: Simulation) -> Expected:
+    """Its own log is gone, its agent's report is there: exit code 1 first, and the rank named."""
+    sim.has_kernel = False
+    rank, at = _running(sim)
+    _bug(sim, rank, at)
+    collapse(sim, at + 0.4, victim=rank)
+    found = identified(sim, FaultCode.SILENT_EXIT, rank, FaultCode.PYTHON_EXCEPTION, why="its agent saw it leave with 1 before anything else")
+    _without(sim, {rank})
+    return Expected(found.status, found.initiators, found.also, (VerdictStatus.UNDETERMINED,), found.collateral, found.why)
+
+
+@scenario("trap", layouts=(Layout.FLAT,))
+def initiator_and_agent_missing(sim: Simulation) -> Expected:
+    """Neither its log nor its agent's, and all others wait: a rank that is absent from the evidence."""
+    sim.torch = _with_counters(sim)
+    sim.has_kernel = sim.has_console = False
+    rank, at = _running(sim)
+    _bug(sim, rank, at)
+    time_out(sim, [r for r in sim.alive() if sim.node_of(r) != sim.node_of(rank)], sim.work())
+    settle(sim)
+    _without(sim, set(sim.cluster.on(sim.node_of(rank))), agents=True)
+    name = sim.node_of(rank).name
+    also = [(Accused(fault, None, name),) for fault in (FaultCode.RANK_STALLED, FaultCode.NODE_LOST, FaultCode.SILENT_EXIT)]
+    waiting = {r: k for r, k in _marks(sim).items() if sim.node_of(r) != sim.node_of(rank)}
+    return Expected(VerdictStatus.UNDETERMINED, (), tuple(also), (), waiting, "a whole node is missing from the folder")
+
+
+def _marks(sim: Simulation) -> dict[int, str]:
+    return {rank: marks[0][1] for rank, marks in sim.marks.items() if marks}
+
+
+_ = tied
