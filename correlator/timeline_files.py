@@ -69,7 +69,7 @@ def write_file(path: Path, tables: Iterable[pa.Table], metadata: Metadata) -> No
 def write_dataset(path: Path, tables: Iterable[pa.Table], metadata: Metadata) -> None:
     """Write tables that are ordered by `host_name` as a folder of folders, as Hive does. Raises OutputError.
 
-    What an earlier dataset had at `path` goes; anything else there is an error.
+    A file or an earlier dataset at `path` is replaced; any other folder there is an InputError.
     """
 
     def write(draft: Path) -> None:
@@ -81,8 +81,9 @@ def write_dataset(path: Path, tables: Iterable[pa.Table], metadata: Metadata) ->
             part.mkdir()
             _write_part(part / _PART, _fitted(blocks, drop=PARTITION), carried)
             carried.pop(STORED_KEY, None)  # once is enough; it may be large
-        if path.is_dir() and not path.is_symlink():
-            describe_timeline(path)
+        if path.is_dir():
+            describe_timeline(path)  # raises where the folder is something else
+        if path.exists():
             path.rename(draft / "former")
         folder.rename(path)
 

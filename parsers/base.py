@@ -27,6 +27,7 @@ class Anchor(StrEnum):
 
     START = "start"
     ANYWHERE = "anywhere"
+    LINE = "line"  # anywhere in the printed line, its prefixes included
 
 
 class Layer(StrEnum):

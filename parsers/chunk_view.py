@@ -9,9 +9,11 @@ from typing import Protocol
 
 from correlator.parsers.base import Anchor, FileContext, Layer, Line, LinePattern
 from correlator.parsers.peel import embedded_start, peel, segments
-from correlator.parsers.table import PatternTable
+from correlator.parsers.table import CATALOGUE, UNCLASSIFIED_PRIORITY, PatternTable
 
 C10D_RECORD = "c10d_block"
+EXCEPTION_RECORD = "exception_text"
+_RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception)(?:\([\w.]{1,80}\))?: ")
 _LOOKAHEAD_BYTES = 4 << 20
 _LOOKAHEAD_LINES = 20_000
 _CACHE_LINES = 16_384
@@ -103,9 +105,9 @@ class ChunkView:
         return self._matches[offset]
 
     def begins(self, line: Line) -> str | None:
-        """The record that a recognised segment begins ("" for none); None where nothing recognises it."""
+        """The record that a recognised segment begins ("" for none); None where nothing knows what it means."""
         found = self.best(line)
-        return None if found is None else found.record
+        return None if found is None or found.pattern.priority == UNCLASSIFIED_PRIORITY else found.record
 
     def after(self, head: Line) -> Iterator[Line]:
         """The segments behind a head that no record has taken, up to the bounds of a look-ahead."""
@@ -143,7 +145,7 @@ class ChunkView:
             cut = embedded_start(message)
             head = message if cut is None else message[:cut]
             self._index[offset], self._owner[offset] = index, owner
-            yield Line(head, prefix, number, offset, text)
+            yield Line(head, prefix, number, offset, text if cut is None else text.removesuffix(message[cut:]))
             if cut is None:
                 return
             text = message[cut:]
@@ -163,6 +165,8 @@ class ChunkView:
             return None
         if not record and Layer.C10D in line.prefix.layers:
             record = C10D_RECORD  # any of its lines may have a C++ stack behind it
+        elif not record and self._table.dialect_of[best[0]] == CATALOGUE and _RAISED.match(line.message):
+            record = EXCEPTION_RECORD  # its message may go on, though the head of the traceback is lost
         return PatternMatch(best[0], self._table.patterns[best[0]], best[1], record)
 
     def _fits(self, line: Line, scan_id: int) -> re.Match[str] | None:
@@ -176,4 +180,4 @@ class ChunkView:
         regex = self._table.compiled[scan_id]
         if pattern.anchor is Anchor.START:
             return regex.match(line.message, 0, _MATCHED_CHARACTERS)
-        return regex.search(line.message, 0, _MATCHED_CHARACTERS)
+        return regex.search(line.text if pattern.anchor is Anchor.LINE else line.message, 0, _MATCHED_CHARACTERS)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from correlator.core.vocabulary import CollateralKind, FaultCode, Role
 from correlator.parsers.base import Anchor
@@ -21,12 +21,15 @@ _CONTROL_FLOW = frozenset(
 )
 
 
-class Classification(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Classification:
     """The event that an exception is."""
 
     event_name: str
     role: Role
     signature: str
+    match: re.Match[str] | None = field(default=None, compare=False, repr=False)
+    """Where a signature recognised it; its named groups are facts of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,9 @@ def _search(text: str, stack: str | None, table: PatternTable) -> Classification
         pattern, regex, frames = table.patterns[index], table.compiled[index], table.stacks[index]
         if frames is not None and not (stack and frames.search(stack)):
             continue
-        if regex.match(text) if pattern.anchor is Anchor.START else regex.search(text):
-            return Classification(pattern.event_name, pattern.role, pattern.id)
+        match = regex.match(text) if pattern.anchor is Anchor.START else regex.search(text)
+        if match is not None:
+            return Classification(pattern.event_name, pattern.role, pattern.id, match)
     return None
 
 

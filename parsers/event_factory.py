@@ -6,15 +6,13 @@ import re
 from typing import Any
 
 from correlator.core.event import Event
-from correlator.parsers.base import FLOAT_FIELDS, INTEGER_FIELDS, TEXT_FIELDS, FileContext, Line, LinePattern, Record
-from correlator.parsers.pci import normalise_pci
+from correlator.core.vocabulary import FaultCode
+from correlator.parsers.base import FileContext, Layer, Line, LinePattern, Prefix, Record
+from correlator.parsers.groups import Attributes, read_groups
 from correlator.parsers.table import CATALOGUE
 from correlator.parsers.time_keeper import LineTime
 
 MAX_BODY = 4_096
-_INT32_LIMIT = 1 << 31
-_INT64_LIMIT = 1 << 63
-_INT64_FIELDS = frozenset({"process_pid", "collective_seq", "step"})
 _RAISED = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.){0,8}[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: (?P<message>[^\n]*))?$"
 )
@@ -38,13 +36,14 @@ def default_event(
         "task_id": prefix.task_id,
         "group_rank": prefix.group_rank,
         "process_group": prefix.process_group,
-        "host_name": prefix.host,
-        "process_pid": prefix.pid,
+        "host_name": prefix.host or prefix.pod or prefix.ip,
+        "process_pid": _own_pid(pattern, prefix),
         "body": line.message[:MAX_BODY].rstrip(),
     }
     groups, attributes = read_groups(match)
     fields.update(groups)
-    if dialect == CATALOGUE and "exception_type" not in groups and (raised := _RAISED.match(line.message)):
+    python = Layer.KERNEL not in prefix.layers  # `LustreError: ...` is no exception
+    if dialect == CATALOGUE and python and "exception_type" not in groups and (raised := _RAISED.match(line.message)):
         fields |= {"exception_type": raised["type"], "exception_message": raised["message"]}
     stamp, outer = prefix.stamp, prefix.outer_stamp
     fields |= {
@@ -65,45 +64,20 @@ def default_event(
         "log_iostream": prefix.stream or context.hints.stream,
         "attributes": attributes,
     }
-    return Event(**(fields | overrides))
+    fields |= overrides
+    fields["attributes"] = _with_prefix(fields["attributes"], prefix)
+    return Event(**fields)
 
 
-def read_groups(match: re.Match[str]) -> tuple[dict[str, Any], tuple[tuple[str, str], ...]]:
-    """Named groups as fields (with their types) and attributes; a number that fits no column is left out."""
-    fields: dict[str, Any] = {}
-    attributes: list[tuple[str, str]] = []
-    for name, text in match.groupdict().items():
-        if text is None:
-            continue
-        if name in INTEGER_FIELDS:
-            if (value := _integer(name, text)) is not None:
-                fields[name] = value
-        elif name in FLOAT_FIELDS:
-            if (loss := _decimal(text)) is not None:
-                fields[name] = loss
-        elif name == "gpu":
-            fields[name] = normalise_pci(text) or text
-        elif name in TEXT_FIELDS:
-            fields[name] = text
-        else:
-            attributes.append((name, text))
-    return fields, tuple(attributes)
+def _own_pid(pattern: LinePattern, prefix: Prefix) -> int | None:
+    """The pid of the line's writer, unless the event is about another process: `systemd-oomd[812]: Killed ...`."""
+    reported = pattern.event_name == FaultCode.HOST_OOM_KILL and Layer.SYSLOG in prefix.layers
+    return None if reported else prefix.pid
 
 
-def _integer(name: str, text: str) -> int | None:
-    digits = text.strip().replace(",", "")
-    if not digits.lstrip("+-").isdecimal() or len(digits) > 20:
-        return None
-    try:
-        value = int(digits)
-    except ValueError:
-        return None
-    limit = _INT64_LIMIT if name in _INT64_FIELDS else _INT32_LIMIT
-    return value if -limit <= value < limit else None
-
-
-def _decimal(text: str) -> float | None:
-    try:
-        return float(text.strip().replace(",", ""))
-    except ValueError:
-        return None
+def _with_prefix(attributes: Attributes, prefix: Prefix) -> Attributes:
+    """The facts of the prefix that no field of the event holds: pod, address, and how often Ray saw the line."""
+    known = {name for name, _ in attributes}
+    repeated = str(prefix.repeated) if prefix.repeated > 1 else None
+    found = (("pod", prefix.pod), ("ip", prefix.ip), ("repeated", repeated))
+    return attributes + tuple((name, text) for name, text in found if text is not None and name not in known)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 TRACEBACK_HEAD = re.compile(r"\s*(?:[+|] )?(?:Original |Exception Group )?Traceback \(most recent call last\):\s*$")
+HEAD_AFTER_WORDS = re.compile(r"[A-Z][\w .]{0,80}: (Traceback \(most recent call last\):)\s*$")
+"""`Scheduler hit an exception: Traceback ...`: a program that prints the traceback into its own sentence."""
 DIRECT_CAUSE = "The above exception was the direct cause of the following exception:"
 DURING_HANDLING = "During handling of the above exception, another exception occurred:"
 FINAL_LINE = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,200}(?:\([\w.]{1,100}\))?)(?:: ?(?P<message>[^\n]*))?$")
@@ -101,6 +103,8 @@ def parse_exceptions(messages: Sequence[str]) -> tuple[ExceptionBlock, ...]:
     blocks: list[ExceptionBlock] = []
     current: ExceptionBlock | None = None
     grouped = any("Exception Group Traceback" in message for message in messages[:3])
+    if messages and (head := HEAD_AFTER_WORDS.match(messages[0])):
+        messages = [head[1], *messages[1:]]
     for message in messages:
         text = _ungroup(message) if grouped else message
         bare = text.strip()

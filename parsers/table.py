@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import overload
 
 from correlator.core.catalogue.loader import load_catalogue
 from correlator.core.catalogue.model import Catalogue, Signature
@@ -17,6 +18,8 @@ CATALOGUE = "catalogue"
 """Name that stands for the dialect where a signature of the catalogue recognised the line."""
 LOWEST_PRIORITY = 1
 """Of patterns that only begin a record and leave the meaning to others."""
+UNCLASSIFIED_PRIORITY = 0
+"""Of patterns that keep a line for its words alone: to a record they are as good as no pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +32,14 @@ class PatternTable:
     """Of all ids and regexes: two tables of one digest scan alike."""
     stack_of: tuple[str | None, ...] = ()
     """By scan id: a regex to be found in the stack trace of an exception; such a pattern matches no bare line."""
-    compiled: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    compiled: Sequence[re.Pattern[str]] = field(init=False, repr=False, compare=False)
     stacks: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
     exception_ids: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Scan ids of the patterns that a Python exception is classified by, in order of priority."""
 
     def __post_init__(self) -> None:
         stacks = self.stack_of or (None,) * len(self.patterns)
-        object.__setattr__(self, "compiled", tuple(re.compile(pattern.regex) for pattern in self.patterns))
+        object.__setattr__(self, "compiled", _OnFirstUse([pattern.regex for pattern in self.patterns]))
         object.__setattr__(self, "stacks", tuple(re.compile(stack) if stack else None for stack in stacks))
         usable = (
             index
@@ -45,6 +48,29 @@ class PatternTable:
         )
         ordered = sorted(usable, key=lambda index: (-self.patterns[index].priority, index))
         object.__setattr__(self, "exception_ids", tuple(ordered))
+
+
+class _OnFirstUse(Sequence[re.Pattern[str]]):
+    """Regexes compiled when first asked for: a run meets a few dozen of hundreds, and compiling all takes half a second."""
+
+    def __init__(self, regexes: Sequence[str]) -> None:
+        self._regexes = regexes
+        self._compiled: dict[int, re.Pattern[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._regexes)
+
+    @overload
+    def __getitem__(self, index: int) -> re.Pattern[str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[re.Pattern[str]]: ...
+    def __getitem__(self, index: int | slice) -> re.Pattern[str] | Sequence[re.Pattern[str]]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        found = self._compiled.get(index)
+        if found is None:
+            found = self._compiled[index] = re.compile(self._regexes[index])
+        return found
 
 
 def _fits_exceptions(pattern: LinePattern, dialect: str) -> bool:

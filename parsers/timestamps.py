@@ -23,6 +23,7 @@ ISO = (
     r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z\b|[+-]\d\d:?\d\d\b|[+-]\d\d\b| UTC\b| [+-]\d{4}\b)?"
 )
 """Regex fragment (no groups) of every year-first layout."""
+COMPACT = r"\d{8}[-T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 US = r"\d\d/\d\d/\d{2}(?:\d\d)?,? \d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 SYSLOG = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"

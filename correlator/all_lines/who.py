@@ -54,17 +54,21 @@ class FileWriter:
     rank: int | None = None
     """Where one rank wrote all of it."""
     rank_of_task: dict[int, int] = field(default_factory=dict)
+    """Tasks that are one rank each."""
+    node_of_task: dict[int, str] = field(default_factory=dict)
     domain_of: dict[tuple[str | None, bool], str] = field(default_factory=dict)
     """(node or None for any, the stamp has a zone) -> clock domain."""
     attempts: tuple[tuple[int, int], ...] = ()
     """(byte offset, attempt) where the attempt changes, ascending."""
 
     def node_of_line(self, prefix: Prefix, known: Known) -> str | None:
-        """The node that a line's prefix names, if the run has it; else the file's."""
+        """The node that a line's prefix names, if the run has it; else that of its task, or of the file."""
         if prefix.host is not None:
             for name in (prefix.host, prefix.host.split(".", 1)[0]):
                 if name in known.hosts:
                     return name
+        if self.node is None and prefix.task_id is not None:
+            return self.node_of_task.get(prefix.task_id)
         return self.node
 
     def rank_of_line(self, prefix: Prefix, node: str | None, known: Known) -> int | None:
@@ -127,7 +131,8 @@ class _Said:
 
     hosts: Counter[str] = field(default_factory=Counter)
     ranks: Counter[int] = field(default_factory=Counter)
-    tasks: dict[int, Counter[int]] = field(default_factory=dict)
+    ranks_of_task: dict[int, set[int]] = field(default_factory=dict)
+    hosts_of_task: dict[int, Counter[str]] = field(default_factory=dict)
     domains: dict[tuple[str | None, bool], Counter[str]] = field(default_factory=dict)
 
     def take(
@@ -138,8 +143,10 @@ class _Said:
             self.hosts[host] += count
         if rank is not None:
             self.ranks[rank] += count
-            if task is not None:
-                self.tasks.setdefault(task, Counter())[rank] += count
+        if task is not None and rank is not None:
+            self.ranks_of_task.setdefault(task, set()).add(rank)
+        if task is not None and host is not None:
+            self.hosts_of_task.setdefault(task, Counter())[host] += count
         if domain is not None:
             for key in {(host, zoned), (None, zoned)}:
                 self.domains.setdefault(key, Counter())[domain] += count
@@ -192,7 +199,8 @@ def _writer(file: LogFile, said: _Said, attempts: tuple[tuple[int, int], ...], k
     return FileWriter(
         node=node,
         rank=rank,
-        rank_of_task={task: _most(ranks) for task, ranks in said.tasks.items()},
+        rank_of_task={task: min(ranks) for task, ranks in said.ranks_of_task.items() if len(ranks) == 1},
+        node_of_task={task: _most(hosts) for task, hosts in said.hosts_of_task.items()},
         domain_of={key: _most(domains) for key, domains in said.domains.items()},
         attempts=attempts,
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from correlator.ingest import database_cache
 from correlator.ingest.scanform import scan_form
 from correlator.parsers.base import LinePattern
 
@@ -62,6 +63,27 @@ def _lines(pattern: LinePattern) -> tuple[bytes, ...]:
 def _compile(forms: tuple[Form, ...]) -> Compiled:
     import hyperscan
 
+    key = database_cache.key_of(forms)
+    kept = database_cache.read(key)
+    if kept is not None and _readable(hyperscan, kept):
+        return Compiled(kept, ())
+    compiled = _compiled(hyperscan, forms)
+    if not compiled.refused:
+        database_cache.write(key, compiled.databases)
+    return compiled
+
+
+def _readable(hyperscan: Any, databases: Sequence[bytes]) -> bool:
+    """Whether this machine takes the databases: they are built for the instruction set of their processor."""
+    try:
+        for database in databases:
+            hyperscan.loadb(database, hyperscan.HS_MODE_BLOCK)
+    except (hyperscan.error, ValueError):
+        return False
+    return True
+
+
+def _compiled(hyperscan: Any, forms: tuple[Form, ...]) -> Compiled:
     refused: dict[int, str] = {}
     found: list[bytes] = []
     numbers = tuple(range(len(forms)))

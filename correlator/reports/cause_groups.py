@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from correlator.core.catalogue import Catalogue
@@ -13,6 +14,8 @@ from correlator.reports.causes import Cause, CauseGraph, nanoseconds_of
 
 MOST_HUB_NAMES = 3
 """So many collectives have a box each; more are folded into one."""
+LONGEST_PLACES = 44
+"""Characters of folded ranks and nodes that a box has room for."""
 MOST_CAUSES_SHOWN = 2
 """So many incoming links of a box are drawn, the best-founded ones."""
 
@@ -51,6 +54,8 @@ class Story:
 
     groups: tuple[Group, ...]
     links: tuple[GroupLink, ...]
+    margin_ms: float
+    """Uncertainty of the initiator's time: what differs by less is not told apart."""
 
 
 def tell(diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catalogue | None) -> Story:
@@ -77,6 +82,7 @@ def tell(diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catalogue | 
     return Story(
         tuple(replace(group, id=names[group.id]) for group in ordered),
         tuple(replace(link, cause=names[link.cause], effect=names[link.effect]) for link in drawn),
+        _margin_ms(diagnosis),
     )
 
 
@@ -163,7 +169,7 @@ def _group(key: str, causes: list[Cause], diagnosis: Diagnosis, catalogue: Catal
         code=code if causes[0].kind != "hub" else "",
         title=title,
         where=where,
-        role=Role.INITIATING.value if key.startswith("root ") else ("hub" if causes[0].kind == "hub" else role),
+        role=_drawn_as(key, causes[0]),
         first_ns=min(times) if times else None,
         reason="",
         layer=0,
@@ -171,16 +177,35 @@ def _group(key: str, causes: list[Cause], diagnosis: Diagnosis, catalogue: Catal
     )
 
 
+def _drawn_as(key: str, cause: Cause) -> str:
+    """The verdict's initiators alone are drawn as such: another fault may be an effect of theirs."""
+    if key.startswith("root "):
+        return Role.INITIATING.value
+    return "hub" if cause.kind == "hub" else Role.COLLATERAL.value
+
+
 def _hub_words(hubs: list[Cause]) -> tuple[str, str]:
     """What was waited in, by whom, for whom."""
     names = sorted({hub.name for hub in hubs})
     waiters = {rank for hub in hubs for rank in hub.ranks}
     missing = {rank for hub in hubs for rank in hub.missing}
-    title = f"Waiting in {names[0]}" if len(names) == 1 else f"Waiting in {len(names)} collectives"
+    title = f"Waiting in collective {names[0]}" if len(names) == 1 else f"Waiting in {len(names)} collectives"
     where = phrases.count(len(waiters), "rank") + (
         f" waited for {phrases.fold_places((rank, None) for rank in missing)}" if missing else " waited"
     )
     return title, where
+
+
+def short_places(places: Iterable[tuple[int | None, str | None]]) -> str:
+    """Ranks and nodes by name while that is short, else how many they are."""
+    places = list(places)
+    named = phrases.fold_places(places)
+    if len(named) <= LONGEST_PLACES:
+        return named
+    ranks = {rank for rank, _ in places if rank is not None}
+    nodes = {node for _, node in places if node}
+    counted = [phrases.count(len(ranks), "rank")] if ranks else []
+    return " on ".join([*counted, *([phrases.count(len(nodes), "node")] if nodes else [])])
 
 
 def _where(causes: list[Cause], diagnosis: Diagnosis) -> str:
@@ -188,7 +213,7 @@ def _where(causes: list[Cause], diagnosis: Diagnosis) -> str:
     places: list[tuple[int | None, str | None]] = [(c.rank, c.node) for c in diagnosis.collateral if c.kind == causes[0].code]
     if not places or causes[0].role == Role.INITIATING:
         places = [(rank, node) for c in causes for rank in (c.ranks or (None,)) for node in (c.nodes or (None,))]
-    return phrases.fold_places(places)
+    return short_places(places)
 
 
 def _kinds(diagnosis: Diagnosis, catalogue: Catalogue | None, layer: int) -> list[Group]:
@@ -199,7 +224,7 @@ def _kinds(diagnosis: Diagnosis, catalogue: Catalogue | None, layer: int) -> lis
     groups = []
     for kind in sorted(kinds):
         times = [time for time in kinds[kind] if time is not None]
-        places = phrases.fold_places((c.rank, c.node) for c in diagnosis.collateral if c.kind == kind)
+        places = short_places((c.rank, c.node) for c in diagnosis.collateral if c.kind == kind)
         role = Role.COLLATERAL.value
         first = min(times) if times else None
         groups.append(
@@ -215,9 +240,13 @@ def _without_graph(diagnosis: Diagnosis, catalogue: Catalogue | None) -> Story:
     role = Role.INITIATING.value
     groups = []
     for code, found in by_fault.items():
-        where = phrases.fold_places((i.rank, i.node) for i in found) or phrases.culprit(found[0])
+        where = short_places((i.rank, i.node) for i in found) or phrases.culprit(found[0])
         first = nanoseconds_of(found[0].time)
         title = title_of(code, role, catalogue)
         groups.append(Group(f"root {code}", str(code), title, where, role, first, "", 0, True))
     groups += _kinds(diagnosis, catalogue, 1)
-    return Story(tuple(replace(group, id=f"g{number}") for number, group in enumerate(groups)), ())
+    return Story(tuple(replace(group, id=f"g{number}") for number, group in enumerate(groups)), (), _margin_ms(diagnosis))
+
+
+def _margin_ms(diagnosis: Diagnosis) -> float:
+    return max((i.time_uncertainty_ms or 0.0 for i in diagnosis.verdict.initiators), default=0.0)

@@ -83,7 +83,7 @@ def graph_picture(story: Story) -> GraphPicture | None:
     for row in rows:
         y += LAYER_GAP - GAP if row[0].layer != layer else 0.0
         layer = row[0].layer
-        texts = [_lines(group, width, start) for group in row]
+        texts = [_lines(group, width, start, story.margin_ms) for group in row]
         height = 2 * PADDING - 4 + LINE * max(len(lines) for lines in texts)
         x = (WIDTH - len(row) * width - (len(row) - 1) * GAP) / 2
         for group, lines in zip(row, texts, strict=True):
@@ -107,19 +107,25 @@ def _rows(layer: list[Group]) -> list[list[Group]]:
     return [layer[start : start + size] for start in range(0, len(layer), size)]
 
 
-def _lines(group: Group, width: float, start_ns: int | None) -> list[tuple[str, str]]:
+def _lines(group: Group, width: float, start_ns: int | None, margin_ms: float) -> list[tuple[str, str]]:
     """(style, text) of a box: what, who, when, why."""
     room = width - 2 * PADDING
     title = _wrapped(group.title, int(room / _TITLE_CHARACTER), TITLE_LINES)
     where = _wrapped(group.where, int(room / _TEXT_CHARACTER), 2)
     lines = [("title", text) for text in title] + [("where", text) for text in where]
     if group.first_ns is not None and start_ns is not None and group.layer:
-        late = (group.first_ns - start_ns) / 1e6
-        lines.append(("when", "at the same time" if abs(late) < 1 else f"{phrases.duration(late)} {'later' if late > 0 else 'earlier by its clock'}"))
+        lines.append(("when", _later((group.first_ns - start_ns) / 1e6, margin_ms)))
     if not group.explained:
         lines.append(("reason", "no path to it is recorded"))
     lines += [("reason", text) for text in _wrapped(group.reason, int(room / _TEXT_CHARACTER), REASON_LINES)]
     return lines
+
+
+def _later(late_ms: float, margin_ms: float) -> str:
+    """How long after the initiating event, as far as the clocks can tell the two apart."""
+    if abs(late_ms) <= max(margin_ms, 1.0):
+        return "at the same time, as far as clocks tell"
+    return f"{phrases.duration(late_ms)} {'later' if late_ms > 0 else 'earlier by its clock'}"
 
 
 def _wrapped(text: str, characters: int, lines: int) -> list[str]:

@@ -23,6 +23,8 @@ UNKNOWN_WIDTH = 64.0
 TOP = 44.0
 STEPS_HEIGHT = 22.0
 NODE_GAP = 5.0
+TICK_FREE = 34.0
+"""No label of the axis is so near to the line of the initiating event."""
 BIN = 3.0
 """Marks of a folded lane closer than this are one bar."""
 
@@ -146,6 +148,7 @@ def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
     top = TOP + (STEPS_HEIGHT if swim.steps else 0)
     blocks, bottom = _blocks(swim, scale, top, RIGHT - UNKNOWN_WIDTH / 2 if unknown else None)
     shown = [(ns, step) for ns, step in swim.steps if scale.inside(ns)]
+    onsets = tuple(_onsets(diagnosis, scale))
     return LanesPicture(
         width=WIDTH,
         height=round(bottom + 8, 1),
@@ -154,10 +157,10 @@ def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
         top=top,
         bottom=bottom,
         label_x=LABEL_X,
-        ticks=scale.ticks(),
+        ticks=tuple(tick for tick in scale.ticks() if all(abs(tick.x - onset.x) > TICK_FREE for onset in onsets)),
         breaks=tuple(piece for piece in scale.pieces if piece.quiet),
         blocks=blocks,
-        onsets=tuple(_onsets(diagnosis, scale)),
+        onsets=onsets,
         steps=tuple(dict.fromkeys(scale.x(ns) for ns, _ in shown)),
         last_step=shown[-1][1] if shown else None,
         unknown_x=RIGHT - UNKNOWN_WIDTH / 2 if unknown else None,
@@ -193,7 +196,7 @@ def _blocks(swim: Swim, scale: Scale, top: float, unknown_x: float | None) -> tu
 
 def _row(lane: Lane, scale: Scale, y: float, height: float, unknown_x: float | None, absent_ns: int | None) -> Row:
     end = scale.x(lane.end_ns) if lane.end_ns is not None else scale.pieces[-1].right
-    bars = [_bar("alive", LEFT, end, 2.0)]
+    bars = [_bar("alive", LEFT, end, height * 0.4)]
     if lane.absent and absent_ns is not None:
         bars.append(_bar("absent", scale.x(absent_ns), end, height * 0.62))
     starts = [wait.low_ns for wait in lane.waits]

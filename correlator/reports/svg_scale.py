@@ -18,6 +18,8 @@ MOST_BREAKS = 3
 BREAK_WIDTH = 58.0
 TICK_WIDTH = 84.0
 """Labels of ticks need this much room."""
+EDGE = 38.0
+"""No label of a tick is nearer to the end of its stretch: the break beside it has words of its own."""
 _STEPS_NS = tuple(
     int(step * _SECOND_NS)
     for step in (
@@ -118,7 +120,7 @@ def _stretches(anchors: Sequence[int], quiet: Sequence[tuple[int, int]]) -> list
 
 def _placed(stretches: Sequence[tuple[int, int, bool]], left: float, right: float) -> Iterable[Piece]:
     """Breaks have one width; the rest is shared so that a long stretch is wider, but not by as much as it is longer."""
-    weights = [0.0 if quiet else float(high - low) ** 0.35 for low, high, quiet in stretches]
+    weights = [0.0 if quiet else float(high - low) ** 0.25 for low, high, quiet in stretches]
     breaks = sum(quiet for _, _, quiet in stretches)
     room = right - left - breaks * BREAK_WIDTH
     x = left
@@ -136,7 +138,7 @@ def _ticks(piece: Piece) -> Iterable[Tick]:
     first = -(-piece.low_ns // step) * step
     for ns in range(first, piece.high_ns + 1, step):
         x = piece.left + (ns - piece.low_ns) * per_ns
-        if piece.left + 20 <= x <= piece.right - 20:
+        if piece.left + EDGE <= x <= piece.right - EDGE:
             yield Tick(round(x, 1), _time_of_day(ns, step))
 
 

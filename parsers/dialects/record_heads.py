@@ -21,11 +21,12 @@ DIALECT = Dialect(
             id="python.traceback",
             event_name=FaultCode.PYTHON_EXCEPTION,
             role=Role.INITIATING,
-            regex=r"[ \t]*(?:[+|] )?(?:Exception Group )?Traceback \(most recent call last\):",
+            regex=r"(?:[ \t]*(?:[+|] )?(?:Exception Group )?|[A-Z][\w .]{0,40}: )Traceback \(most recent call last\):",
             samples=(
                 "Traceback (most recent call last):",
                 "[rank3]: Traceback (most recent call last):",
                 "  + Exception Group Traceback (most recent call last):",
+                "[2025-11-30 01:02:03 TP3] Scheduler hit an exception: Traceback (most recent call last):",
             ),
             lookalikes=(
                 "Original Traceback (most recent call last):",

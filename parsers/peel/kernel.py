@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from correlator.core.vocabulary import FileKind
+from correlator.core.vocabulary import FileKind, Severity
 from correlator.parsers.base import Layer
 from correlator.parsers.peel.state import DIGITS, Peeling, Rule, severity_of, severity_of_priority
 from correlator.parsers.timestamps import CTIME, EPOCH, ISO, SYSLOG, boot_time, epoch
@@ -12,12 +12,20 @@ from correlator.parsers.timestamps import CTIME, EPOCH, ISO, SYSLOG, boot_time, 
 _MAX_UPTIME_S = 1_000_000_000.0
 _HOST = r"(?P<host>[A-Za-z0-9][\w.:-]{0,253})"
 _TAG = r"(?P<tag>[\w./@()-]{1,100}?)(?:\[(?P<pid>\d{1,9})\])?: "
+_SLURM_DAEMONS = frozenset({"slurmctld", "slurmd", "slurmstepd"})
+_SLURM_LEVEL = re.compile(r"(?:error|fatal): ")
 _BOOT = re.compile(r"(?:\[[^\S\n]*(?P<boot>\d{1,9}\.\d{6})\] ?)?(?:\[ *[TC]\d{1,9}\] ?)?")
 _FACILITIES = r"kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]"
 
 
 def _finish(peeling: Peeling, tag: str | None, pid: str | None, rest: str) -> str:
     """Name the layer by the program, and take the kernel's own clock where it stands behind the head."""
+    if tag in _SLURM_DAEMONS:
+        peeling.layers.append(Layer.SLURM_DAEMON)
+        peeling.logger = tag
+        match = _SLURM_LEVEL.match(rest)
+        peeling.severity = Severity.ERROR if match else Severity.INFO
+        return rest[match.end() :] if match else rest
     if tag != "kernel":
         peeling.layers.append(Layer.SYSLOG)
         peeling.logger = tag
@@ -118,6 +126,21 @@ def _monotonic_epoch(peeling: Peeling, match: re.Match[str]) -> str | None:
     return match.string[match.end() :]
 
 
+def _export_time(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """The first field of a journal export record; the lines of the record inherit it."""
+    if not peeling.add_stamp(Layer.SYSLOG, epoch(match[1])):
+        return None
+    peeling.layers.append(Layer.SYSLOG)
+    return ""
+
+
+def _export_message(peeling: Peeling, match: re.Match[str]) -> str | None:
+    if peeling.context.kind is not FileKind.KERNEL_LOG or peeling.layers:
+        return None
+    peeling.layers.append(Layer.KERNEL)
+    return match.string[match.end() :]
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "<ADFJMNOS",
@@ -133,6 +156,8 @@ RULES: tuple[Rule, ...] = (
         ),
         _iso_head,
     ),
+    Rule("_", re.compile(r"__REALTIME_TIMESTAMP=(\d{16})$"), _export_time),
+    Rule("M", re.compile(r"MESSAGE="), _export_message),
     Rule(
         "<",
         re.compile(

@@ -9,6 +9,7 @@ from correlator.parsers.base import Layer
 from correlator.parsers.peel.state import DIGITS, LETTERS, Peeling, Rule, number, severity_of
 from correlator.parsers.timestamps import CTIME
 
+_MANY_WRITERS = frozenset({FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.SCHEDULER_LOG})
 _ONE_WRITER = frozenset({FileKind.RANK_LOG, FileKind.KERNEL_LOG, FileKind.NCCL_DEBUG_LOG, FileKind.STACK_DUMP})
 _OUTER = frozenset({Layer.CRI, Layer.KUBECTL, Layer.DOCKER_JSON})
 _NO_HOST = re.compile(
@@ -17,6 +18,7 @@ _NO_HOST = re.compile(
     r"|node_rank|group|pg|tp|pp|dp|ep|cp|line|frame|link|sd|level|run|fold|split|model|expert|warn|error|info"
     r"|debug|test|train"
     r"|eval|val|block|conv|fp|bf|int|float|utf|sha|md)[-_\d.]*$"
+    r"|(?:slurmstepd|slurmd|slurmctld)-"
     r"|(?:gpu|worker|job)[-_]?[1-9]?\d$"
 )
 """Numbered things that are no machines; `gpu-044` and `worker012` are, `gpu3` is not."""
@@ -33,6 +35,33 @@ def _label(peeling: Peeling, match: re.Match[str]) -> str | None:
         return None
     peeling.layers.append(Layer.SRUN_LABEL)
     peeling.task_id = int(match[1])
+    return match.string[match.end() :]
+
+
+def _template_rank(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """`[11]:text`, torchrun's line prefix where its template is `[${rank}]:`."""
+    if not _outermost(peeling) or peeling.context.kind in _ONE_WRITER:
+        return None
+    peeling.layers.append(Layer.TEE)
+    peeling.rank = number(match[1])
+    return match.string[match.end() :]
+
+
+def _hydra(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """`[3] text`, the label of MPICH's `mpiexec -l`; only where nothing else can have numbered the line."""
+    if not _outermost(peeling) or peeling.context.kind not in _MANY_WRITERS:
+        return None
+    peeling.layers.append(Layer.MPI_TAG)
+    peeling.task_id = number(match[1])
+    return match.string[match.end() :]
+
+
+def _accelerate(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """`stderr: text`: accelerate's own runner says which stream it passes on."""
+    if not _outermost(peeling):
+        return None
+    peeling.layers.append(Layer.TEE)
+    peeling.stream = match[1]
     return match.string[match.end() :]
 
 
@@ -125,7 +154,8 @@ def _deepspeed(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 _STREAM = r"(?:<(?P<stream>stdout|stderr|stddiag)>)"
 RULES: tuple[Rule, ...] = (
-    Rule(DIGITS + " ", re.compile(r" {0,6}(\d{1,6}):(?: |$)"), _label),
+    Rule(DIGITS + " P", re.compile(r"(?:P\d{1,3} )? {0,6}(\d{1,6}):(?: |$)"), _label),
+    Rule("s", re.compile(r"(stderr|stdout): (?=\S)"), _accelerate),
     Rule(LETTERS + DIGITS, re.compile(r"([A-Za-z0-9][\w.-]{1,253}):(?: |$)"), _pdsh),
     Rule(
         "[" + "MTWFS",
@@ -168,6 +198,8 @@ RULES: tuple[Rule, ...] = (
         second=DIGITS,
     ),
     Rule("[", re.compile(r"\[(?:default|trainer|worker|actor)(\d{1,6})\]:"), _tee, second="dtwa"),
+    Rule("[", re.compile(r"\[(\d{1,6})\]:(?=\S)"), _template_rank, second=DIGITS),
+    Rule("[", re.compile(r"\[(\d{1,6})\] (?=[A-Za-z\[(])(?![A-Z]{4,8}: )"), _hydra, second=DIGITS),
     Rule(
         "sS",
         re.compile(

@@ -6,7 +6,7 @@ import re
 
 from correlator.parsers.base import Layer
 from correlator.parsers.peel.state import DIGITS, LETTERS, Peeling, Rule, number
-from correlator.parsers.timestamps import CLOCK, ISO, US, without_year
+from correlator.parsers.timestamps import CLOCK, COMPACT, EPOCH, ISO, US, without_year
 
 _LEVEL = (
     r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL"
@@ -19,6 +19,11 @@ _NO_LOGGER = re.compile(
     r"(?:[\w.]*\.)?(?:[A-Z]\w*|step|iter|iteration|epoch|loss|error|warning|rank|batch|eval|train|lr|time"
     r"|world_size|host|pid)$"
 )
+_METRIC_VALUE = re.compile(r"[-+]?\d|nan\b|inf\b|\{|\[?\d")
+_PAIR = re.compile(r"[ \t]+([A-Za-z_][\w.]{0,60})=('[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|[^\s'\"]{1,200})[ \t]*$")
+_PLACE = re.compile(r" {2,}([\w./-]{1,120}\.py:\d{1,6})[ \t]*$")
+_MAX_PAIRS = 32
+_PAIR_CHARACTERS = 400
 _VOICED = frozenset({Layer.LOGGING, Layer.GLOG, Layer.VLLM, Layer.TORCH_PYTHON, Layer.JSON_LOG, Layer.DEEPSPEED})
 
 
@@ -46,10 +51,46 @@ def _level_then_name(peeling: Peeling, match: re.Match[str]) -> str | None:
     if named is None or _NO_LOGGER.match(named["name"] or ""):
         return rest
     if not match["open"] and named["name"] and "." not in named["name"] and named["tail"] == ": ":
-        return rest  # `INFO step: 3`: only a bracketed level makes a bare word a logger
+        return rest if _METRIC_VALUE.match(rest, named.end()) else _named(peeling, named, rest)  # `INFO tokens: 3`
+    return _named(peeling, named, rest)
+
+
+def _named(peeling: Peeling, named: re.Match[str], rest: str) -> str:
     peeling.logger = named["name"] or peeling.logger
     peeling.source_file = named["source"] or peeling.source_file
     return rest[named.end() :]
+
+
+def _structlog(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """`TIME [level    ] event    key=val rank=3`: the pairs at the end are facts, not words."""
+    rest = _voice(peeling, match)
+    if rest is None:
+        return None
+    for _ in range(_MAX_PAIRS):
+        pair = _PAIR.search(rest, max(len(rest) - _PAIR_CHARACTERS, 0))
+        if pair is None or not pair.start():
+            break
+        rest = rest[: pair.start()]
+        if pair[1] in ("rank", "global_rank"):
+            peeling.rank = number(pair[2]) if pair[2].isdecimal() else peeling.rank
+        elif pair[1] in ("host", "hostname", "node"):
+            peeling.host = pair[2].strip("'\"")
+        elif pair[1] in ("pid", "process") and pair[2].isdecimal():
+            peeling.process(pair[2])
+    return rest.rstrip()
+
+
+def _rich_more(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """Rich prints the time only where it changed, and blanks in its place."""
+    return None if peeling.layers else _without_place(peeling, _voice(peeling, match))
+
+
+def _without_place(peeling: Peeling, rest: str | None) -> str | None:
+    """The message without the place that rich prints at the right margin."""
+    if rest is None or (place := _PLACE.search(rest, max(len(rest) - _PAIR_CHARACTERS, 0))) is None:
+        return rest
+    peeling.source_file = place[1]
+    return rest[: place.start()]
 
 
 def _dashes(peeling: Peeling, match: re.Match[str]) -> str | None:
@@ -73,7 +114,13 @@ def _bracketed(peeling: Peeling, match: re.Match[str]) -> str | None:
     """`[TIME]`, `[TIME TP3]` or `[TIME][name][LEVEL] - `."""
     if peeling.spoken() and not match["level"]:
         return None
-    return _voice(peeling, match)
+    rest = _voice(peeling, match)
+    return _without_place(peeling, rest) if match["when"][2] == "/" else rest
+
+
+def _access(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """A web server's access log: the address is the client's, not the writer's."""
+    return None if peeling.spoken() else _voice(peeling, match)
 
 
 def _vllm(peeling: Peeling, match: re.Match[str]) -> str | None:
@@ -123,7 +170,23 @@ RULES: tuple[Rule, ...] = (
         re.compile(rf"{_WHEN} \| (?P<level>[A-Z]{{4,8}}) *\| (?:(?P<name>{_NAME}):(?:[\w<>.]{{1,80}}:)?\d{{1,6}} - )?"),
         _voice,
     ),
+    Rule(DIGITS, re.compile(rf"{_WHEN} \[(?P<level>[a-z]{{4,9}}) *\] (?=[^\n]*=)"), _structlog),
     Rule(DIGITS, re.compile(rf"{_WHEN} \[(?P<level>{_LEVEL}) +\] "), _voice),
+    Rule(" ", re.compile(rf" {{12,30}}(?P<level>{_LEVEL}) {{1,6}}(?=\S)"), _rich_more),
+    Rule(
+        "[",
+        re.compile(
+            rf"\[(?P<when>{CLOCK})\]\[(?P<name>[A-Z]\w{{1,40}})[ \t]*\]\[(?P<level>{_LEVEL})[ \t]*\]"
+            r"(?:\[tid:[^\]\n]{1,20}\])? ?"
+        ),
+        _voice,
+        second=DIGITS,
+    ),
+    Rule(
+        DIGITS,
+        re.compile(r"(?P<ip>[\w.:-]{1,253}) \S{1,60} \S{1,60} \[(?P<when>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "),
+        _access,
+    ),
     Rule(
         DIGITS,
         re.compile(
@@ -135,7 +198,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         DIGITS,
         re.compile(
-            rf"(?P<when>{ISO}|{US}|{CLOCK}):?(?:[ \t]+|\|)(?P<open>\[?)(?P<level>{_LEVEL})\b *\]?(?:: +"
+            rf"(?P<when>{ISO}|{COMPACT}|{US}|{CLOCK}|{EPOCH}):?(?:[ \t]+|\|)(?P<open>\[?)(?P<level>{_LEVEL})\b *\]?(?:: +"
             rf"|[ \t]+-[ \t]+|[ \t]+|\|)"
         ),
         _level_then_name,

@@ -16,6 +16,7 @@ _EMBEDDED = re.compile(
     r"|\[rank\d{1,6}\]:(?:\[[FEWIV]\d{3,4} \d\d:|\[[FEWIV] [\w.]+:\d| ?Traceback \(| ?[\w.]{0,80}(?:Error|Exception)\b)"
     r"|\[[FEW]\d{3,4} \d\d:\d\d:\d\d\.\d{9} \w+\.[ch]pp:\d"
     r"|terminate called after throwing"
+    r"|\[\d{1,9},(?:mpirank:)?\d{1,9}(?:,[\w.-]{1,253})?\](?:<std(?:err|out)>)?:"
 )
 
 

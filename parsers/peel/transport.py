@@ -7,6 +7,7 @@ import re
 from correlator.parsers.base import Layer
 from correlator.parsers.peel.state import DIGITS, Peeling, Rule
 
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
 _RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
 
 
@@ -25,6 +26,13 @@ def _pod(peeling: Peeling, match: re.Match[str]) -> str | None:
     return match.string[match.end() :]
 
 
+def _stern(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """`job-worker-3 pytorch text`: two words that can only be a pod and its container; outermost, as stern prints."""
+    if peeling.layers:
+        return None
+    return _pod(peeling, match)
+
+
 def _kubectl(peeling: Peeling, match: re.Match[str]) -> str | None:
     """A bare runtime stamp; only as the outermost thing, so that a program's own ISO stamp is not taken for it."""
     if any(layer is not Layer.KUBECTL for layer in peeling.layers) or peeling.stamps:
@@ -38,6 +46,15 @@ def _kubectl(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(DIGITS, re.compile(rf"({_RFC3339}) (stdout|stderr) ([FP])(?::[A-Z:]+)?(?: |$)"), _cri),
+    Rule(
+        _LOWER,
+        re.compile(
+            r"(?=[a-z])([a-z0-9](?:[a-z0-9-]{0,200}-)(?:master|worker|launcher|server|head|node|replica|workers?-\d+)"
+            r"-\d{1,6}(?:-[a-z0-9]{5})?) (?:pytorch|tensorflow|jax|mpi|trainer|training|train|main|worker|master|launcher"
+            r"|container|node|app|ray-head|ray-worker)(?: (?=\S)|$)"
+        ),
+        _stern,
+    ),
     Rule("[", re.compile(r"\[pod/([^/\]\n]{1,253})(?:/[^\]\n]{1,253})?\] ?"), _pod, second="p"),
     Rule(
         DIGITS,

@@ -9,8 +9,8 @@ STITCHERS: dict[str, Stitcher] = {
     stitcher.name: stitcher
     for stitcher in (
         traceback.STITCHER,
+        traceback.EXCEPTION_TEXT,
         native.C10D_BLOCK,
-        native.NCCL_EXCEPTION_TEXT,
         faulthandler.STITCHER,
         launcher.CHILD_FAILED,
         launcher.RENDEZVOUS_RESULT,

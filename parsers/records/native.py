@@ -59,10 +59,6 @@ def _collect_block(head: Line, window: Window) -> Record:
     return collect("c10d_block", head, window, _Reader(head, window), key=carrier)
 
 
-def _collect_nccl_text(head: Line, window: Window) -> Record:
-    return collect("nccl_exception_text", head, window, _Reader(head, window), key=carrier)
-
-
 def _describe(hit: Hit, table: PatternTable) -> Iterable[Event]:
     """One event; `terminate called` takes its meaning from its `what()`."""
     record = hit.record
@@ -90,4 +86,3 @@ def _describe(hit: Hit, table: PatternTable) -> Iterable[Event]:
 
 
 C10D_BLOCK = Stitcher("c10d_block", _collect_block, _describe)
-NCCL_EXCEPTION_TEXT = Stitcher("nccl_exception_text", _collect_nccl_text, _describe)

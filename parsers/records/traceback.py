@@ -8,9 +8,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import Context, Role
+from correlator.core.vocabulary import CollateralKind, Context, Role
 from correlator.parsers.base import Hit, Layer, Line, Record
-from correlator.parsers.classify import Decision, decide
+from correlator.parsers.classify import FALLBACK, Decision, decide
 from correlator.parsers.exceptions import (
     DIRECT_CAUSE,
     DURING_HANDLING,
@@ -19,6 +19,7 @@ from correlator.parsers.exceptions import (
     parse_exceptions,
     parse_frame,
 )
+from correlator.parsers.groups import named_peer, read_groups
 from correlator.parsers.records.window import Stitcher, Verdict, Window, collect, voice
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_STACKTRACE = 16_384
 UNFINISHED = "python.traceback_without_end"
-_PART_OF_MESSAGE = frozenset({"nccl_exception_text", "traceback"})
+_PART_OF_MESSAGE = frozenset({"exception_text", "ray_actor", "traceback"})
 """Records that a final line may also begin; inside a traceback they are its message."""
 _CONTINUATION = re.compile(
     r"(?:CUDA|HIP) kernel errors might|For debugging consider|Compile with `|Search for `|Device-side assert"
@@ -35,6 +36,7 @@ _CONTINUATION = re.compile(
     r" exception"
     r'|"""$|-- Process \d|Original Traceback|Error\(s\) in loading|\* |- '
 )
+_LOST_PEER = frozenset({CollateralKind.REMOTE_PEER_LOST, CollateralKind.STORE_LOST})
 _TORN_BAR = re.compile(r"\s*(?:\w[\w ]{0,30}:?\s*)?\d{1,3}%\|")
 
 
@@ -48,13 +50,13 @@ class _Phase(Enum):
 class _Reader:
     """Decides line by line what belongs to the traceback."""
 
-    def __init__(self, head: Line, window: Window) -> None:
+    def __init__(self, head: Line, window: Window, phase: _Phase) -> None:
         self._head = head
         self._window = window
         self._voice = voice(head)
         self._grouped = "Exception Group" in head.message
         self._prefixed = Layer.RANK in head.prefix.layers and not self._voice
-        self._phase = _Phase.FRAMES if TRACEBACK_HEAD.search(head.message) else _Phase.PREFACE
+        self._phase = phase
         self._gap = False
         self._after_label = False
         self._names_error = False
@@ -133,7 +135,13 @@ class _Reader:
 
 
 def _collect(head: Line, window: Window) -> Record:
-    return collect("traceback", head, window, _Reader(head, window))
+    phase = _Phase.FRAMES if TRACEBACK_HEAD.search(head.message) else _Phase.PREFACE
+    return collect("traceback", head, window, _Reader(head, window, phase))
+
+
+def _collect_text(head: Line, window: Window) -> Record:
+    """The final line of an exception whose frames were lost or never printed, and the lines that its message goes on."""
+    return collect("exception_text", head, window, _Reader(head, window, _Phase.MESSAGE))
 
 
 def stack_text(record: Record) -> str:
@@ -169,18 +177,33 @@ def exception_event(hit: Hit, decision: Decision, record: Record) -> Event:
     frame = block.user_frame
     ignored = record.lines[0].message.startswith("Exception ignored in")
     first_line = block.message.partition("\n")[0]
-    return hit.make(
-        event_name=Context.MESSAGE if ignored else meaning.event_name,
-        role=Role.CONTEXT if ignored else meaning.role,
-        signature=meaning.signature,
-        line_count=len(record.lines),
-        body=f"{block.type}: {first_line}" if first_line else block.type,
-        exception_type=block.type,
-        exception_message=block.message,
-        exception_stacktrace=stack_text(record),
-        code_file_path=frame.path if frame else None,
-        code_line_number=frame.line if frame else None,
-    )
+    fields, attributes = read_groups(meaning.match) if meaning.match is not None else ({}, ())
+    if not any(name == "peer" for name, _ in attributes) and meaning.event_name in _LOST_PEER:
+        attributes += named_peer(block.message)
+    facts = {
+        "event_name": Context.MESSAGE if ignored else meaning.event_name,
+        "role": Role.CONTEXT if ignored else meaning.role,
+        "signature": meaning.signature,
+        "line_count": len(record.lines),
+        "body": f"{block.type}: {first_line}" if first_line else block.type,
+        "exception_type": block.type,
+        "exception_message": block.message,
+        "exception_stacktrace": stack_text(record) if len(record.lines) > 1 else None,
+        "code_file_path": frame.path if frame else None,
+        "code_line_number": frame.line if frame else None,
+        "attributes": attributes,
+    }
+    return hit.make(**(fields | facts))
+
+
+def _describe_text(hit: Hit, table: PatternTable) -> Iterable[Event]:
+    """A final line alone: what its signature says, or what its further lines say better."""
+    record = hit.record
+    decision = decide(parse_exceptions(record.messages), table) if record is not None else None
+    if record is None or decision is None or decision.classification.signature == FALLBACK:
+        return [hit.make()]
+    return [exception_event(hit, decision, record)]
 
 
 STITCHER = Stitcher("traceback", _collect, _describe)
+EXCEPTION_TEXT = Stitcher("exception_text", _collect_text, _describe_text)

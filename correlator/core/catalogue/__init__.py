@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from correlator.core.catalogue.loader import load_catalogue
-from correlator.core.catalogue.model import Catalogue, CheckpointTrust, Entry, Rival, Setting, Signature
+from correlator.core.catalogue.model import Catalogue, CheckpointTrust, Entry, Rival, Setting, Signature, Variant, When
 
-__all__ = ["Catalogue", "CheckpointTrust", "Entry", "Rival", "Setting", "Signature", "load_catalogue"]
+__all__ = [
+    "Catalogue",
+    "CheckpointTrust",
+    "Entry",
+    "Rival",
+    "Setting",
+    "Signature",
+    "Variant",
+    "When",
+    "load_catalogue",
+]

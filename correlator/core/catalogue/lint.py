@@ -80,7 +80,8 @@ def lint_signature(signature: Signature) -> list[str]:
 def lint_entry(entry: Entry) -> list[str]:
     """Placeholders that no one fills, rivals that are the fault itself."""
     problems: list[str] = []
-    for text in (entry.first_action, entry.verification, *entry.commands):
+    controls = (rival.control for rival in entry.rivals)
+    for text in (entry.first_action, entry.verification, *entry.commands, *controls):
         try:
             names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
         except ValueError as error:
@@ -88,6 +89,10 @@ def lint_entry(entry: Entry) -> list[str]:
             continue
         problems += (f"unknown placeholder {{{name}}}: {text!r}" for name in names if name not in PLACEHOLDERS)
     problems += (f"is its own rival: {rival.control!r}" for rival in entry.rivals if rival.code == entry.code)
+    for variant in entry.variants:
+        if variant.when.text is not None:
+            problems += (f"{variant.entry.variant}: {problem}" for problem in pattern_problems(variant.when.text))
+        problems += (f"{variant.entry.variant}: {problem}" for problem in lint_entry(variant.entry))
     return problems
 
 

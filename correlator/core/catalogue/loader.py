@@ -4,10 +4,12 @@
     [collateral.store_lost]              a collateral kind (CollateralKind)   -> an Entry
     [context.xid]                        a context event: signatures only, no prose
     [[faults.cuda_oom.signatures]]       name, pattern, samples, lookalikes, ...; its id is `cuda_oom.<name>`
+    [faults.gpu_ecc_dbe.variants.xid_94] a finer entry; its `when` says for which events, and what it leaves out is
+                                         taken from the entry of the code
     [fragments]                          parts of patterns, used in this file's patterns as `{{name}}`
 
 A later file may name the same code: keys that it gives replace the earlier ones, a signature of the same name replaces
-that signature, any other is added. Our own files are linted by the tests, a user's file here, before it is used.
+that signature (likewise a variant), any other is added. Our own files are linted by the tests, a user's file here, before it is used.
 """
 
 from __future__ import annotations
@@ -15,13 +17,22 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from correlator.core.catalogue.lint import lint_signature
-from correlator.core.catalogue.model import Catalogue, CheckpointTrust, Entry, Rival, Setting, Signature
+from correlator.core.catalogue.lint import lint_signature, pattern_problems
+from correlator.core.catalogue.model import (
+    Catalogue,
+    CheckpointTrust,
+    Entry,
+    Rival,
+    Setting,
+    Signature,
+    Variant,
+    When,
+)
 from correlator.core.catalogue.reader import Table
 from correlator.core.errors import CatalogueError
 from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, Context, FaultCode, FileKind, Role, Severity
@@ -31,11 +42,14 @@ BUILTIN_FILES: tuple[str, ...] = (
     "gpu_hardware.toml",
     "host.toml",
     "storage.toml",
-    "storage.toml",
     "communication.toml",
     "application.toml",
     "launcher.toml",
     "collateral.toml",
+    "cuda_variants.toml",
+    "gpu_hardware_variants.toml",
+    "host_variants.toml",
+    "communication_variants.toml",
 )
 """Registration of the families; where two signatures match equally well, the earlier file wins."""
 
@@ -46,8 +60,11 @@ _CODES: dict[Role, frozenset[str]] = {
     Role.CONTEXT: frozenset(Context),
 }
 _PROSE = frozenset(
-    "title meaning first_action commands environment verification rivals checkpoint_trust sticky generic_reason".split()
+    "title meaning first_action commands environment verification rivals checkpoint_trust sticky generic_reason "
+    "cannot_tell fetch drain sources".split()
 )
+_LISTS = frozenset({"signatures", "variants"})
+_WHEN_KEYS = frozenset("signatures attributes text".split())
 _SIGNATURE_KEYS = frozenset(
     "name pattern samples lookalikes anchor requires kinds severity priority stack versions source".split()
 )
@@ -65,6 +82,7 @@ class _Draft:
     file: str
     values: dict[str, object] = field(default_factory=dict)
     signatures: dict[str, Signature] = field(default_factory=dict)
+    variants: dict[str, Table] = field(default_factory=dict)
 
 
 _Drafts = dict[tuple[Role, str], _Draft]
@@ -134,11 +152,17 @@ def _merge(drafts: _Drafts, document: Mapping[str, object], file: str) -> list[S
             if code not in _CODES[role]:
                 entries.fail(code, "no such code", hint="correlator catalogue lists the codes")
             table = entries.table(code)
-            table.allow(frozenset({"signatures"}) | (_PROSE if role is not Role.CONTEXT else frozenset()))
+            table.allow(_LISTS | _PROSE if role is not Role.CONTEXT else frozenset({"signatures"}))
             draft = drafts.setdefault((role, code), _Draft(code, role, file))
-            draft.file = file
-            draft.values.update({key: value for key, value in table.values.items() if key != "signatures"})
+            if _PROSE & table.values.keys():
+                draft.file = file
+            draft.values.update({key: value for key, value in table.values.items() if key not in _LISTS})
             changed += _merge_signatures(draft, table, fragments)
+            variants = table.table("variants")
+            for name in variants.values:
+                if not _NAME.fullmatch(name):
+                    variants.fail(name, "must be lower-case letters, digits and underscores")
+                draft.variants[name] = variants.table(name)
     return changed
 
 
@@ -210,21 +234,70 @@ def _entry(draft: _Draft) -> Entry:
     family = next(name for name, role in _FAMILIES.items() if role is draft.role)
     table = Table(draft.values, draft.file, f"{family}.{draft.code}")
     initiating = draft.role is Role.INITIATING
-    return Entry(
-        code=draft.code,
-        role=draft.role,
-        title=table.text("title"),
-        meaning=table.text("meaning"),
-        fault_class=FAULT_CLASS[FaultCode(draft.code)] if initiating else None,
-        first_action=table.text("first_action"),
-        commands=table.texts("commands"),
-        environment=tuple(_setting(row) for row in table.tables("environment")),
-        verification=table.text("verification"),
-        rivals=tuple(_rival(row) for row in table.tables("rivals")),
-        checkpoint_trust=table.choice("checkpoint_trust", CheckpointTrust, CheckpointTrust.COMPLETED),
-        sticky=table.flag("sticky"),
-        generic_reason=table.text("generic_reason", ""),
-        signatures=tuple(draft.signatures.values()),
+    entry = _prose(
+        table,
+        Entry(
+            code=draft.code,
+            role=draft.role,
+            title=table.text("title"),
+            meaning=table.text("meaning"),
+            fault_class=FAULT_CLASS[FaultCode(draft.code)] if initiating else None,
+            first_action=table.text("first_action"),
+            verification=table.text("verification"),
+            sticky=table.flag("sticky"),
+            signatures=tuple(draft.signatures.values()),
+        ),
+    )
+    return replace(entry, variants=tuple(_variant(name, row, entry) for name, row in draft.variants.items()))
+
+
+def _variant(name: str, row: Table, whole: Entry) -> Variant:
+    """A finer entry: its own words, and those of the whole code for the rest."""
+    row.allow(_PROSE - {"sticky"} | {"when"})
+    when = row.table("when")
+    when.allow(_WHEN_KEYS)
+    attributes = when.table("attributes")
+    text = when.text("text", "") or None
+    if text is not None and (problems := pattern_problems(text)):
+        when.fail("text", problems[0])
+    known = When(
+        signatures=when.texts("signatures"),
+        attributes=tuple((key, attributes.texts(key)) for key in attributes.values),
+        text=text,
+    )
+    if known == When():
+        row.fail("when", "needs signatures, attributes or text: it says which events the variant is about")
+    entry = replace(
+        whole,
+        variant=name,
+        title=row.text("title", whole.title),
+        meaning=row.text("meaning", whole.meaning),
+        first_action=row.text("first_action", whole.first_action),
+        verification=row.text("verification", whole.verification),
+        signatures=(),
+    )
+    return Variant(known, _prose(row, entry))
+
+
+def _prose(table: Table, entry: Entry) -> Entry:
+    """The entry with whatever lists and marks the table gives."""
+
+    def texts(key: str, inherited: tuple[str, ...]) -> tuple[str, ...]:
+        return table.texts(key) if key in table.values else inherited
+
+    environment = tuple(_setting(row) for row in table.tables("environment"))
+    rivals = tuple(_rival(row) for row in table.tables("rivals"))
+    return replace(
+        entry,
+        commands=texts("commands", entry.commands),
+        cannot_tell=texts("cannot_tell", entry.cannot_tell),
+        fetch=texts("fetch", entry.fetch),
+        sources=texts("sources", entry.sources),
+        environment=environment if "environment" in table.values else entry.environment,
+        rivals=rivals if "rivals" in table.values else entry.rivals,
+        checkpoint_trust=table.choice("checkpoint_trust", CheckpointTrust, entry.checkpoint_trust),
+        generic_reason=table.text("generic_reason", entry.generic_reason),
+        drain=table.flag("drain", default=entry.drain),
     )
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from correlator.core.errors import CatalogueError
 from correlator.core.vocabulary import FaultClass, Role
 
-PLACEHOLDERS: frozenset[str] = frozenset("rank local_rank node gpu pid step checkpoint".split())
-"""Names that commands, first action and verification may hold in braces; a command without its value is left out."""
+PLACEHOLDERS: frozenset[str] = frozenset(
+    "rank local_rank device node gpu pci pid step checkpoint file line frame worker_pid peer path job dumps".split()
+)
+"""Names that commands, first action, verification and controls may hold in braces.
+
+A command without its value is left out, prose says `the node` instead. `gpu` is the PCI address as the kernel log
+prints it (0000:3b:00), `pci` as nvidia-smi takes it (0000:3b:00.0), `device` what CUDA_VISIBLE_DEVICES takes (a UUID,
+else the local rank), `frame` the innermost line of the user's code, `path` what the message names, `dumps` the folder
+of the flight-recorder dumps.
+"""
 
 
 class CheckpointTrust(StrEnum):
@@ -82,8 +91,28 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class When:
+    """Which events a variant is about: every condition that is given must hold."""
+
+    signatures: tuple[str, ...] = ()
+    """Ids of signatures or line patterns, of which the event has one."""
+    attributes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further facts of the event, each with the values that count; `reading` is what advice reads from its numbers."""
+    text: str | None = None
+    """Regex that must be found in the message, or in the stack trace of the exception."""
+
+    def fits(self, signature: str, attributes: Mapping[str, str], text: str) -> bool:
+        """Whether an event is one of those."""
+        if self.signatures and signature not in self.signatures:
+            return False
+        if any(attributes.get(name) not in values for name, values in self.attributes):
+            return False
+        return self.text is None or re.search(self.text, text) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one fault code or collateral kind: the text that people get to read."""
+    """What is known of one fault code or collateral kind, or of a variant of it: the text that people get to read."""
 
     code: str
     role: Role
@@ -102,7 +131,36 @@ class Entry:
     """True where the process cannot go on: later CUDA errors of the same process follow from it."""
     generic_reason: str = ""
     """Why the code alone explains little, where that is so; such a finding gives way to a more exact one."""
+    cannot_tell: tuple[str, ...] = ()
+    """What the message leaves open, each as the end of a sentence that begins with "it cannot tell"."""
+    fetch: tuple[str, ...] = ()
+    """Files that would decide what the message leaves open, most useful first."""
+    drain: bool = False
+    """True where the node should get no more work until somebody has looked at it."""
+    sources: tuple[str, ...] = ()
+    """Where its facts can be read up: manuals and source files, by name."""
     signatures: tuple[Signature, ...] = ()
+    variant: str = ""
+    """Name of the finer entry; empty for the code as a whole."""
+    variants: tuple[Variant, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`gpu_ecc_dbe` or, for a finer entry, `gpu_ecc_dbe.xid_94`."""
+        return f"{self.code}.{self.variant}" if self.variant else self.code
+
+    def specific(self, signature: str, attributes: Mapping[str, str], text: str) -> Entry:
+        """The finest entry for an event: the first variant that is about it, else this one."""
+        fitting = (variant.entry for variant in self.variants if variant.when.fits(signature, attributes, text))
+        return next(fitting, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A finer entry, where the cure depends on more than the code. What it does not say is as in the entry of the code."""
+
+    when: When
+    entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +188,16 @@ class Catalogue:
         if entry is None:
             raise CatalogueError(f"the catalogue has no entry {code}", hint="correlator catalogue lists the codes")
         return entry
+
+    def keyed(self, key: str) -> tuple[Entry, ...]:
+        """The entries of a code (`silent_exit` has two), or the one variant that `code.variant` names; else none."""
+        code, _, name = key.partition(".")
+        entries = tuple(
+            entry for role in (Role.INITIATING, Role.COLLATERAL) if (entry := self.find(code, role)) is not None
+        )
+        if not name:
+            return entries
+        return tuple(v.entry for entry in entries for v in entry.variants if v.entry.variant == name)
 
     def signature(self, signature_id: str) -> Signature | None:
         """The signature of an id, or None."""

@@ -45,9 +45,9 @@ class Table:
             self.fail(key, "must be a list of texts")
         return tuple(value)
 
-    def flag(self, key: str) -> bool:
-        """A boolean; False where the key is absent."""
-        value = self.values.get(key, False)
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """A boolean; `default` where the key is absent."""
+        value = self.values.get(key, default)
         if not isinstance(value, bool):
             self.fail(key, "must be true or false")
         return value
