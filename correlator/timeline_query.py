@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from correlator.core.errors import UsageError
+from correlator.core.model import ClockModel
 from correlator.core.ranges import unfold_hosts, unfold_numbers
 from correlator.core.vocabulary import SEVERITY_NUMBER, CollateralKind, Context, FaultCode, Role, Severity
 
@@ -182,6 +183,37 @@ def select(query: Query, blocks: Iterable[pl.DataFrame]) -> Iterator[pl.DataFram
     rest = vicinity.rest()
     if rest is not None and query.around is not None and query.around.time is not None and not met:
         yield rest  # the time lies behind the last row: show the end
+
+
+class OrderMarks:
+    """Tells for rows in the order of the timeline whether each may as well have come before the one above it."""
+
+    def __init__(self, clocks: ClockModel) -> None:
+        self._intervals = {e.node: e.interval_ms for e in clocks.estimates if e.interval_ms is not None}
+        self._above: pl.DataFrame | None = None
+
+    def __call__(self, rows: pl.DataFrame) -> pl.Series:
+        """True where neither the clocks nor a common file say that a row is later than the one above."""
+        import polars as pl
+
+        bounds = [pl.col("domain").replace_strict(self._bound(side), default=None, return_dtype=pl.Float64) for side in (0, 1)]
+        facts = rows.select(
+            pl.col("log_file_path").cast(pl.String).alias("file"),
+            pl.col("clock_domain").cast(pl.String).alias("domain"),
+            (pl.col("timestamp").to_physical() / 1e6).alias("ms"),
+            pl.col("time_granularity_ms").cast(pl.Float64).fill_null(0.0).alias("grain"),
+        ).with_columns(bounds[0].alias("low"), bounds[1].alias("high"))
+        known = facts if self._above is None else pl.concat([self._above, facts])
+        self._above = known.tail(1)
+        above = known.select(pl.all().shift(1).name.prefix("a_"))
+        compared = pl.concat([known, above], how="horizontal")
+        clocks = pl.when(pl.col("domain") == pl.col("a_domain")).then(0.0).otherwise(pl.col("a_low") - pl.col("high"))
+        gap = pl.col("ms") - pl.col("a_ms") + clocks - pl.col("a_grain")
+        later = (gap > 0).fill_null(value=False) | (pl.col("file") == pl.col("a_file")) | pl.col("a_file").is_null()
+        return compared.select(~later).to_series().tail(rows.height).alias("order_uncertain")
+
+    def _bound(self, side: int) -> dict[str, float]:
+        return {domain: interval[side] for domain, interval in self._intervals.items()}
 
 
 # --- what people write ---

@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 
-from correlator.core.vocabulary import CollateralKind, Context, Role
-from correlator.graphs.episodes import Episode, build_episodes, exit_episodes, place_memory_kills, process_ends
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
+from correlator.graphs.episodes import (
+    HARDWARE_KERNEL,
+    Episode,
+    build_episodes,
+    exit_episodes,
+    place_memory_kills,
+    process_ends,
+)
 from correlator.graphs.facts import Fact, RunFacts
 from correlator.graphs.hubs import wait_hubs
 from correlator.graphs.inferred import (
@@ -40,7 +47,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     """Episodes, inferred episodes, hubs and edges of an attempt."""
     facts = [fact for fact in all_facts if fact.attempt == attempt]
     advance = advance_of(run.events, list(facts), attempt)
-    stated = [_weakened(e, facts) for e in build_episodes(facts)]
+    stated = _placed([_weakened(e, facts) for e in build_episodes(facts)])
     survived = [e for e in stated if recovered(e, advance, run.clocks)]
     episodes = [e for e in stated if e not in survived]
     ends = process_ends(facts)
@@ -61,16 +68,36 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     return AttemptGraph(scene, graph, rejections, tuple(survived), advance)
 
 
+_APPLICATION_KERNEL = (FaultCode.GPU_MMU_FAULT, FaultCode.NATIVE_SEGFAULT)
+
+
 def _weakened(episode: Episode, facts: Sequence[Fact]) -> Episode:
     """Kernel faults of application kinds say little about a rank that shows no fault of its own (benign Xid 13/31)."""
-    if not (episode.from_kernel and episode.code in ("gpu_mmu_fault", "native_segfault") and episode.rank is not None):
+    if not (episode.from_kernel and episode.code in _APPLICATION_KERNEL):
         return episode
     told = (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW)
-    suffers = any(
+    suffers = episode.rank is not None and any(
         f.rank == episode.rank and f is not episode.head and (f.role is Role.INITIATING or f.name in told)
         for f in facts
     )
     return episode if suffers else replace(episode, specificity=0.6)
+
+
+def _placed(episodes: Sequence[Episode]) -> list[Episode]:
+    """A GPU fault in a kernel log whose GPU no line ties to a rank belongs to the one rank of that node with a CUDA error."""
+    placed = []
+    for episode in episodes:
+        unplaced = episode.code in HARDWARE_KERNEL and episode.from_kernel and episode.rank is None
+        ranks = {
+            e.rank
+            for e in episodes
+            if unplaced
+            and e.node == episode.node
+            and e.rank is not None
+            and str(e.code).startswith(("cuda_", "cublas_"))
+        }
+        placed.append(replace(episode, rank=ranks.pop()) if len(ranks) == 1 else episode)
+    return placed
 
 
 def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Rejection, ...]]:

@@ -47,9 +47,16 @@ class WaitHub:
     """Members that left evidence and did not enter."""
     unknown: frozenset[int] = frozenset()
     """Members that left no evidence either way."""
+    stuck: frozenset[int] = frozenset()
+    """Waiters of a collective that most members finished: their GPU stopped, though they had enqueued it like all others."""
     calls: tuple[Call, ...] = ()
     deviating: frozenset[int] = frozenset()
     """Members whose operation or sizes differ from the majority's."""
+
+    @property
+    def held_by(self) -> frozenset[int]:
+        """Ranks that may have held it up: absent, without evidence, or stopped in the middle of it."""
+        return self.missing | self.unknown | self.stuck
 
     @property
     def began(self) -> Window | None:
@@ -181,14 +188,16 @@ def _hub(
     group, seq = key
     description = next((f.attribute("pg_description") for f in waiting.values() if f.attribute("pg_description")), None)
     members = _members(run.topology, group, description, waiting)
-    missing, unknown = set(), set()
+    missing, unknown, passed = set(), set(), set()
     for rank in members:
         if rank in waiting:
             continue
         known = status.get((group, rank))
         if known is not None and known.enqueued is not None and seq is not None:
-            if known.enqueued < seq:
-                missing.add(rank)
+            if known.enqueued < seq or (known.completed is not None and known.completed < seq - 1):
+                missing.add(rank)  # not called yet, or still busy with an earlier one
+            elif known.completed is not None and known.completed >= seq:
+                passed.add(rank)
         elif rank in heard:
             missing.add(rank)
         else:
@@ -203,6 +212,7 @@ def _hub(
         waiters=waiting,
         missing=frozenset(missing),
         unknown=frozenset(unknown),
+        stuck=frozenset(waiting) if not missing and not unknown and len(passed) > len(waiting) else frozenset(),
         calls=calls,
         deviating=_deviating(calls),
     )

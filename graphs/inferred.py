@@ -135,7 +135,7 @@ def silent_ranks(
         absent = hub.missing - waiting
         if not hub.missing and len(hub.unknown) == 1:
             absent = hub.unknown - waiting  # all members wait but one, and that one left nothing at all
-        for rank in absent:
+        for rank in absent | hub.stuck:
             silent.setdefault(rank, hub)
     suspects = _without_signs_of_waiting(_smallest(silent, hubs), facts)
     episodes = []
@@ -146,6 +146,8 @@ def silent_ranks(
         waits = [hub.waiters[r] for r in sorted(hub.waiters)][:2]
         number = len(hub.waiters)
         text = f"it never entered {hub.name}, in which {number} rank{'s' if number != 1 else ''} waited"
+        if rank in hub.stuck:
+            text = f"its GPU never finished {hub.name}, which {len(hub.members) - number} peers finished"
         episodes.append(
             Episode(
                 id="",

@@ -76,7 +76,7 @@ def _explained_by(graph: nx.DiGraph[str], episode: Episode) -> str | None:
 
 def _waited_after(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
     """A rank that timed out in a collective was alive and waiting: its own fault, if any, did not start this."""
-    holding = {rank for hub in scene.hubs for rank in hub.missing | hub.unknown | hub.deviating}
+    holding = {rank for hub in scene.hubs for rank in hub.held_by | hub.deviating}
     waiting = {rank for hub in scene.hubs for rank in hub.waiters} - holding
     kept = []
     for episode in candidates:

@@ -37,9 +37,7 @@ def test_the_verdict_is_one_that_an_expert_accepts(sample: Path) -> None:
     """Initiators (or the status without any) are exactly those of the truth or of an accepted alternative."""
     truth = json.loads((sample / "expected.json").read_text())
     verdict = opened(sample.name).diagnosis.verdict
-    said = {
-        place({"rank": i.rank, "node": i.node, "fault": str(i.fault)}): str(i.fault) for i in verdict.initiators
-    }
+    said = {place({"rank": i.rank, "node": i.node, "fault": str(i.fault)}): str(i.fault) for i in verdict.initiators}
     accepted = [truth["initiators"], *truth.get("also_accept", [])]
     if verdict.status in (VerdictStatus.IDENTIFIED, VerdictStatus.TIED):
         wanted = [{place(i): i["fault"] for i in initiators} for initiators in accepted]

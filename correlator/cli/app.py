@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 import correlator
-from correlator.cli import catalogue, diagnose, dialects, explain, schema, timeline
+from correlator.cli import catalogue, diagnose, dialects, events, explain, schema, timeline
 from correlator.core.errors import CorrelatorError
 
 EXIT_CODES = (
@@ -32,6 +32,7 @@ app = typer.Typer(
 )
 app.command("diagnose")(diagnose.diagnose)
 app.command("timeline")(timeline.timeline)
+app.command("events")(events.events)
 app.command("explain")(explain.explain)
 app.command("catalogue")(catalogue.catalogue)
 app.command("dialects")(dialects.dialects)

@@ -53,16 +53,12 @@ def _environment() -> Environment:
         "short": _short,
         "n": _number,
         "counted": phrases.count,
-        "moment": phrases.moment,
         "clock": phrases.clock_time,
         "sure": phrases.confidence,
-        "span": phrases.duration,
         "hosts": fold_hosts,
     }
     environment.globals |= {
-        "place_details": phrases.place_details,
         "count_places": phrases.count_places,
-        "phase": phrases.phase,
         "culprit": phrases.culprit,
         "shape_of": _LEGEND_SHAPES.__getitem__,
     }

@@ -10,7 +10,7 @@ from correlator.core.catalogue import Catalogue
 from correlator.core.model import Collateral, Diagnosis, Evidence, Initiator
 from correlator.core.vocabulary import Role, VerdictStatus
 from correlator.reports import phrases
-from correlator.reports.cause_groups import Story, tell, title_of
+from correlator.reports.cause_groups import Story, short_places, tell, title_of
 from correlator.reports.causes import CauseGraph, nanoseconds_of, read_causes
 from correlator.reports.details import Details
 from correlator.reports.lanes import swim
@@ -43,6 +43,15 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A thing that one wants to know at once."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CollateralRow:
     """Ranks of one node that were dragged in alike."""
 
@@ -62,6 +71,7 @@ class CollateralKindView:
     title: str
     count: str
     places: str
+    short_places: str
     because: str
     rows: tuple[CollateralRow, ...]
     others: str
@@ -87,6 +97,9 @@ class View:
     diagnosis: Diagnosis
     headline: Headline
     meaning: str
+    ran: str
+    """From when to when the files reach."""
+    facts: tuple[Fact, ...]
     lanes: LanesPicture | None
     story: Story
     graph: GraphPicture | None
@@ -106,6 +119,8 @@ def view_of(diagnosis: Diagnosis, details: Details | None) -> View:
         diagnosis=diagnosis,
         headline=_headline(diagnosis, catalogue),
         meaning=_meaning(diagnosis, catalogue),
+        ran=_ran(diagnosis),
+        facts=tuple(_facts(diagnosis)),
         lanes=lanes_picture(diagnosis, swim(diagnosis, details, graph)),
         story=story,
         graph=graph_picture(story),
@@ -123,7 +138,7 @@ def _headline(diagnosis: Diagnosis, catalogue: Catalogue | None) -> Headline:
         case VerdictStatus.NO_FAILURE:
             return Headline("no failure", "No failure", "Nothing in these files shows one.", ())
         case VerdictStatus.UNDETERMINED:
-            return Headline("undetermined", "These files cannot tell who started it", "", suspects)
+            return Headline("undetermined", "Not enough evidence to name a rank", "", suspects)
         case VerdictStatus.TIED if len(suspects) > 1:
             what = "Nothing in these files orders them."
             return Headline("tied", "Several began independently", what, suspects)
@@ -152,6 +167,34 @@ def _meaning(diagnosis: Diagnosis, catalogue: Catalogue | None) -> str:
     return entry.meaning if entry is not None else ""
 
 
+def _ran(diagnosis: Diagnosis) -> str:
+    first, last = diagnosis.run.first_time, diagnosis.run.last_time
+    if first is None or last is None:
+        return ""
+    same_day = first[:10] == last[:10]
+    return f"{phrases.moment(first)} – {phrases.clock_time(last) if same_day else phrases.moment(last)}"
+
+
+def _facts(diagnosis: Diagnosis) -> Iterable[Fact]:
+    """Since when, where, what, at which step, and how many suffered."""
+    initiators = diagnosis.verdict.initiators
+    if not initiators:
+        return
+    earliest = min(initiators, key=lambda i: (i.time is None, i.time or ""))
+    margin = earliest.time_uncertainty_ms
+    known = earliest.time is not None and margin is not None and margin >= 1
+    yield Fact("Since", phrases.moment(earliest.time), f"± {phrases.duration(margin or 0)}, on the corrected clock" if known else "")
+    if len(initiators) == 1 and (place := phrases.place_details(initiators[0])):
+        yield Fact("Where", place)
+    classes = dict.fromkeys(i.fault_class.value for i in initiators)
+    faults = dict.fromkeys(i.fault.value for i in initiators)
+    yield Fact("What", ", ".join(classes), ", ".join(faults))
+    if doing := phrases.phase(earliest.phase, earliest.step):
+        yield Fact("Doing what", doing)
+    if diagnosis.collateral:
+        yield Fact("Dragged in", phrases.count_places(diagnosis.collateral), "not to blame")
+
+
 def _collateral(diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catalogue | None) -> Iterable[CollateralKindView]:
     start = min((ns for i in diagnosis.verdict.initiators if (ns := nanoseconds_of(i.time)) is not None), default=None)
     kinds: dict[str, list[Collateral]] = {}
@@ -170,6 +213,7 @@ def _collateral(diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catal
             title=title_of(kind, Role.COLLATERAL, catalogue),
             count=phrases.count_places(members),
             places=phrases.fold_places((entry.rank, entry.node) for entry in members),
+            short_places=short_places((entry.rank, entry.node) for entry in members),
             because=next(iter(reasons)) if len(reasons) == 1 else "",
             rows=tuple(rows[:MOST_ROWS]),
             others=phrases.fold_places((entry.rank, entry.node) for entry in left_out),

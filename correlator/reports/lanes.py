@@ -106,9 +106,10 @@ def swim(diagnosis: Diagnosis, details: Details | None, graph: CauseGraph | None
     lanes = [_lane([place]) for place in ordered] if len(ordered) <= MOST_LANES else _folded(ordered)
     times = _times(places.values())
     steps = [] if details is None else _steps(details.events, min(times, default=None), max(times, default=None))
-    return Swim(
-        tuple(lanes), tuple(steps), tuple(sorted([*times, *_steps_to_show(steps, times)])), len(ordered) > MOST_LANES
-    )
+    if not times:
+        times = [ns for ns in map(nanoseconds_of, (diagnosis.run.first_time, diagnosis.run.last_time)) if ns is not None]
+    anchors = sorted([*times, *_steps_to_show(steps, times)])
+    return Swim(tuple(lanes), tuple(steps), tuple(anchors), folded=len(ordered) > MOST_LANES)
 
 
 def _put(places: dict[tuple[int | None, str], _Place], place: _Place) -> None:
@@ -303,7 +304,7 @@ def _steps(events: pl.DataFrame, first_ns: int | None, last_ns: int | None) -> l
 def _steps_to_show(steps: Sequence[tuple[int, int]], times: Sequence[int]) -> list[int]:
     """The last steps before the failure, as far as they are not much farther from it than it lasted."""
     if not times:
-        return [ns for ns, _ in steps]
+        return []
     span = max(max(times) - min(times), 60_000_000_000)
     before = [ns for ns, _ in steps if min(times) - span <= ns <= min(times)]
     return before[-STEPS_BEFORE:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,8 +20,8 @@ PADDING = 14.0
 LINE = 16.0
 TITLE_LINES = 2
 REASON_LINES = 2
-_TITLE_CHARACTER = 7.4
-_TEXT_CHARACTER = 6.5
+_TITLE_CHARACTER = 7.9
+_TEXT_CHARACTER = 6.9
 """Widths of a character on average, with room to spare: SVG does not wrap."""
 
 
@@ -139,15 +140,20 @@ def _box(group: Group, lines: list[tuple[str, str]], x: float, y: float, width: 
 
 
 def _curves(story: Story, boxes: dict[str, Box]) -> list[Curve]:
-    curves = []
+    """A curve for each link; the one that is drawn last into a box says how many all of them stand for."""
+    counts: Counter[str] = Counter()
     for link in story.links:
+        counts[link.effect] += link.count
+    last = {link.effect: number for number, link in enumerate(story.links)}
+    curves = []
+    for number, link in enumerate(story.links):
         a, b = boxes[link.cause], boxes[link.effect]
         x1, y1, x2, y2 = a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y
-        # Several curves leave and enter a box at places of their own, so that they can be told apart.
+        # Curves leave a box towards where they go, so that they can be told apart.
         x1 += max(-0.35 * a.width, min(0.35 * a.width, (x2 - x1) * 0.12))
         bend = (y2 - y1) * 0.5
         path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2 - 5:.1f}"
-        label = f"×{link.count}" if link.count > 1 else ""
+        label = f"×{counts[link.effect]}" if counts[link.effect] > 1 and last[link.effect] == number else ""
         words = f"{link.rule}: {link.reason} ({link.q:.2f})"
-        curves.append(Curve(path, link.q, label, round(x2 + 6, 1), round(y2 - 9, 1), words))
+        curves.append(Curve(path, link.q, label, round(x2 + 7, 1), round(y2 - 8, 1), words))
     return curves

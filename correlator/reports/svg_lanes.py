@@ -23,6 +23,8 @@ UNKNOWN_WIDTH = 64.0
 TOP = 44.0
 STEPS_HEIGHT = 22.0
 NODE_GAP = 5.0
+MARGIN_SEEN = 3.0
+"""A margin narrower than this hides behind its mark."""
 TICK_FREE = 34.0
 """No label of the axis is so near to the line of the initiating event."""
 BIN = 3.0
@@ -118,8 +120,8 @@ class LanesPicture:
 
     width: int
     height: float
-    left: float
-    right: float
+    head: float
+    """Where the picture begins: what is above is empty."""
     top: float
     bottom: float
     label_x: float
@@ -135,6 +137,7 @@ class LanesPicture:
     folded: bool
     has_waits: bool
     has_absent: bool
+    has_margins: bool
     font: float
 
 
@@ -152,8 +155,7 @@ def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
     return LanesPicture(
         width=WIDTH,
         height=round(bottom + 8, 1),
-        left=LEFT,
-        right=right,
+        head=0.0 if onsets else 18.0,
         top=top,
         bottom=bottom,
         label_x=LABEL_X,
@@ -169,6 +171,7 @@ def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
         folded=swim.folded,
         has_waits=any(lane.waits for lane in swim.lanes),
         has_absent=any(lane.absent for lane in swim.lanes),
+        has_margins=any(g.high_x - g.low_x > MARGIN_SEEN for block in blocks for row in block.rows for g in row.glyphs),
         font=9.0 if _row_height(len(swim.lanes)) < 12 else 11.0,
     )
 
@@ -238,7 +241,7 @@ def _binned(marks: Sequence[Mark], scale: Scale, height: float, unknown_x: float
         kinds = Counter(mark.kind for mark in found)
         words = found[0].words if len(found) == 1 else ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         share = (len(found) / len(marks)) ** 0.5
-        yield Bar(family, round(x - BIN / 2, 1), BIN, round(max(share * height * 0.9, 3.0), 1), words)
+        yield Bar(family, round(x - BIN / 2, 1), BIN, round(max(share * height * 0.9, 5.0), 1), words)
 
 
 def _onsets(diagnosis: Diagnosis, scale: Scale) -> Iterable[Onset]:

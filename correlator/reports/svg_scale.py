@@ -12,7 +12,7 @@ from correlator.reports.causes import moment_of
 _SECOND_NS = 1_000_000_000
 QUIET_SHARE = 0.2
 """A gap of this share of the whole, with nothing in it, is a break..."""
-QUIET_FLOOR_NS = 3 * _SECOND_NS
+QUIET_FLOOR_NS = 20 * _SECOND_NS
 """...if it lasts this long at least."""
 MOST_BREAKS = 3
 BREAK_WIDTH = 58.0

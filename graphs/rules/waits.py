@@ -23,7 +23,7 @@ def waiters(scene: Scene) -> Iterator[Edge | Rejection]:
 def holders(scene: Scene) -> Iterator[Edge | Rejection]:
     """E3: a rank that never entered holds the hub up, through whatever happened to it first."""
     for index, hub in enumerate(scene.hubs):
-        absent = hub.missing | hub.unknown
+        absent = hub.held_by
         for episode in scene.initiating:
             if episode.rank is None or episode.rank not in absent:
                 if episode.rank is None and _node_is_absent(scene, hub, episode):
@@ -33,7 +33,8 @@ def holders(scene: Scene) -> Iterator[Edge | Rejection]:
             if late:
                 yield Rejection(episode.id, scene.hub_id(index), "E3", "it came after the watchdogs had fired")
             else:
-                reason = f"rank {episode.rank} never entered {hub.name}"
+                verb = "never finished" if episode.rank in hub.stuck else "never entered"
+                reason = f"rank {episode.rank} {verb} {hub.name}"
                 yield Edge(episode.id, scene.hub_id(index), "E3", 0.95, reason)
 
 

@@ -79,21 +79,25 @@ class RunBuilder:
                 self.add("progress", at_s + step * every_s, rank=rank, step=step)
         return self
 
-    def timeouts(self, ranks: list[int], at_s: float, seq: int = 77, op: str = "ALLREDUCE", **fields: object) -> RunBuilder:
+    def timeouts(
+        self, ranks: list[int], at_s: float, seq: int = 77, op: str = "ALLREDUCE", **fields: object
+    ) -> RunBuilder:
         """Watchdog timeouts of ranks in one collective."""
         for number, rank in enumerate(ranks):
-            self.add(
-                "collective_timeout", at_s + number * 0.01, rank=rank, collective_seq=seq, collective_op=op,
-                process_group="0", **fields,
-            )  # fmt: skip
+            wait = {"collective_seq": seq, "collective_op": op, "process_group": "0", **fields}
+            self.add("collective_timeout", at_s + number * 0.01, rank=rank, **wait)
         return self
 
     def topology(self) -> Topology:
         places = tuple(
             RankPlace(
-                rank, rank % self.per_node, self.node_of(rank), rank // self.per_node, 1000 + rank, None,
-                rank not in self.silent_ranks,
-            )  # fmt: skip
+                rank=rank,
+                local_rank=rank % self.per_node,
+                node=self.node_of(rank),
+                node_rank=rank // self.per_node,
+                pid=1000 + rank,
+                has_log=rank not in self.silent_ranks,
+            )
             for rank in range(self.world)
         )
         nodes = tuple(dict.fromkeys(place.node for place in places if place.node))

@@ -17,7 +17,13 @@ def accused(found: Findings) -> list[tuple[int | None, str | None, str]]:
 def test_the_first_watchdog_to_fire_is_innocent(run: Callable[..., object]) -> None:
     """Seven ranks time out, rank 3 first; rank 5 stayed behind with equal counters and says nothing."""
     r = run().steps(5).timeouts([3, 0, 1, 2, 4, 6, 7], 600)
-    r.add("dump_signal", 601, rank=5, process_group="0", attributes={"from_rank": 3, "last_enqueued": 76, "last_completed": 76})
+    r.add(
+        "dump_signal",
+        601,
+        rank=5,
+        process_group="0",
+        attributes={"from_rank": 3, "last_enqueued": 76, "last_completed": 76},
+    )
     assert accused(r.judge()) == [(5, None, FaultCode.RANK_STALLED)]
 
 
@@ -71,7 +77,9 @@ def test_a_sigkill_by_the_agent_is_no_fault(run: Callable[..., object]) -> None:
     """E8: rank 1 was stopped by its agent after rank 0's exception; its exit -9 is not a second cause."""
     r = run().steps(5)
     r.add("data_error", 6.0, rank=0, exception_type="KeyError")
-    r.add("worker_signalled", 6.5, rank=1, file="agent.log", kind=FileKind.LAUNCHER_LOG, attributes={"signal": "SIGTERM"})
+    r.add(
+        "worker_signalled", 6.5, rank=1, file="agent.log", kind=FileKind.LAUNCHER_LOG, attributes={"signal": "SIGTERM"}
+    )
     r.add("worker_failed", 36.5, rank=1, file="agent.log", kind=FileKind.LAUNCHER_LOG, exit_code=-9)
     found = r.judge()
     assert accused(found) == [(0, None, FaultCode.DATA_ERROR)]
@@ -195,3 +203,72 @@ def test_one_fault_on_every_rank_of_a_node_is_one_wave(run: Callable[..., object
     found = r.judge()
     assert found.verdict.status is VerdictStatus.TIED
     assert {rank for rank, _, _ in accused(found)} == {4, 5, 6, 7}
+
+
+def test_all_ranks_crashing_at_once_are_tied(run: Callable[..., object]) -> None:
+    """One bad input on every rank: no rank led the others."""
+    r = run(uncertainty_ms=50.0).steps(5)
+    for rank in range(8):
+        r.add("native_segfault", 6.0 + rank * 0.001, rank=rank)
+    found = r.judge()
+    assert found.verdict.status is VerdictStatus.TIED
+    assert {rank for rank, _, _ in accused(found)} == set(range(8))
+
+
+def test_a_benign_xid_accuses_nobody(run: Callable[..., object]) -> None:
+    """Xid 31 of a process that then trained on for steps is history."""
+    r = run().steps(3)
+    r.add("gpu_mmu_fault", 3.5, rank=2, node="node00", file="dmesg", kind=FileKind.KERNEL_LOG, gpu="0000:3b:00")
+    for step in range(4, 8):
+        for rank in range(8):
+            r.add("progress", float(step), rank=rank, step=step)
+    r.add("data_error", 8.0, rank=6, exception_type="KeyError")
+    assert accused(r.judge()) == [(6, None, FaultCode.DATA_ERROR)]
+
+
+def test_an_xid_on_a_gpu_of_no_rank_does_not_shadow_the_raised_fault(run: Callable[..., object]) -> None:
+    """The Xid names another GPU of the node, minutes before; the rank that raised is the one to look at."""
+    r = run().steps(5)
+    r.add("gpu_mmu_fault", 5.5, node="node00", file="dmesg", kind=FileKind.KERNEL_LOG, gpu="0000:ff:00")
+    r.add("cuda_oom", 6.0, rank=1, exception_type="torch.OutOfMemoryError")
+    assert accused(r.judge()) == [(1, None, FaultCode.CUDA_OOM)]
+
+
+def test_a_rank_that_left_with_exit_code_0_is_the_one_that_is_missing(run: Callable[..., object]) -> None:
+    """Uneven data: rank 0 ends well, its peers wait for it for ever."""
+    r = run().steps(5)
+    r.add("process_exit_clean", 6.0, rank=0)
+    r.timeouts([1, 2, 3, 4, 5, 6, 7], 606)
+    assert accused(r.judge()) == [(0, None, FaultCode.RANK_STALLED)]
+
+
+def test_level_with_all_but_finished_less_is_the_gpu_that_stopped(run: Callable[..., object]) -> None:
+    """Everybody enqueued the same; rank 4's GPU completed one collective less than the others (peers.md 7c)."""
+    r = run().steps(5)
+    for rank in range(8):
+        done = 75 if rank == 4 else 76
+        r.timeouts([rank], 600, seq=done + 1)
+        r.add(
+            "work_status", 600.1, rank=rank, process_group="0", collective_seq=done + 1,
+            attributes={"last_enqueued": 80, "last_completed": done},
+        )  # fmt: skip
+    assert accused(r.judge()) == [(4, None, FaultCode.RANK_STALLED)]
+
+
+def test_a_watchdogs_abort_is_never_the_cause(run: Callable[..., object]) -> None:
+    """SIGABRT after a timeout is how the watchdog ends a process (exit -6)."""
+    r = run().steps(5).timeouts([0, 1, 2, 3, 4, 6, 7], 600)
+    r.add("worker_failed", 660, rank=0, file="agent.log", kind=FileKind.LAUNCHER_LOG, exit_code=-6)
+    assert accused(r.judge()) == [(5, None, FaultCode.RANK_STALLED)]
+
+
+def test_rank_zero_takes_the_store_with_it(run: Callable[..., object]) -> None:
+    """E6: all others lose the store; the exception of rank 0 explains them."""
+    r = run().steps(5)
+    r.add("python_exception", 6.0, rank=0, exception_type="ValueError")
+    for rank in range(1, 8):
+        r.add("store_lost", 7.0, rank=rank)
+    found = r.judge()
+    assert accused(found) == [(0, None, FaultCode.PYTHON_EXCEPTION)]
+    assert {c.kind for c in found.collateral} == {"store_lost"}
+    assert all(c.explained_by for c in found.collateral)

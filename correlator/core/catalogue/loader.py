@@ -9,7 +9,8 @@
     [fragments]                          parts of patterns, used in this file's patterns as `{{name}}`
 
 A later file may name the same code: keys that it gives replace the earlier ones, a signature of the same name replaces
-that signature (likewise a variant), any other is added. Our own files are linted by the tests, a user's file here, before it is used.
+that signature (likewise a variant), any other is added. Our own files are linted by the tests, a user's file here,
+before it is used.
 """
 
 from __future__ import annotations
