@@ -150,11 +150,19 @@ def _initiator(graph: AttemptGraph, roots: Roots, root: Episode) -> Initiator:
         fault=fault,
         fault_class=FAULT_CLASS[fault],
         time=iso(root.onset_ns if root.onset_ns is not None else root.head.printed_ns, zoned=root.head.zoned),
-        time_uncertainty_ms=round(root.head.uncertainty_ms, 1) if root.head.printed_ns is not None else None,
+        time_uncertainty_ms=_uncertainty_ms(graph, root.head),
         phase=phase,
         step=step,
         evidence=tuple(evidence(fact) for fact in unique[:EVIDENCE_LINES]),
     )
+
+
+def _uncertainty_ms(graph: AttemptGraph, fact: Fact) -> float | None:
+    """Half width of what clock and stamp leave open; None where the clock cannot be compared with the others."""
+    estimate = graph.scene.clocks.estimate(fact.domain)
+    if fact.printed_ns is None or fact.inherited or estimate is None or estimate.offset_ms is None:
+        return None
+    return round(max(fact.uncertainty_ms, fact.granularity_ms), 1)
 
 
 _PHASES: dict[str, Phase] = {

@@ -1,0 +1,67 @@
+"""Where a fault shows: one rank, a node, all ranks at once, or another rank in each attempt; and what that speaks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from correlator.advice.lines import Line
+from correlator.core.ranges import fold_hosts, fold_numbers
+from correlator.core.vocabulary import Role
+
+
+class Spread(StrEnum):
+    """Who printed a fault."""
+
+    ONE_RANK = "one_rank"
+    ONE_NODE = "one_node"
+    ALL_RANKS = "all_ranks"
+    SOME_RANKS = "some_ranks"
+    SAME_PLACE_AGAIN = "same_place_again"
+    """In several attempts, and always on one node."""
+    MOVES = "moves"
+    """In several attempts, each time on another node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The spread of a fault, what it speaks for, and the evidence."""
+
+    spread: Spread
+    sentence: str
+
+
+def pattern_of(fault: str, lines: Sequence[Line], world_size: int | None) -> Pattern | None:
+    """The pattern of a fault over ranks, nodes and attempts; None where no line says which rank printed it."""
+    seen = [line for line in lines if line.name == fault and line.role is Role.INITIATING]
+    ranks = {line.rank for line in seen if line.rank is not None}
+    nodes = {line.node for line in seen if line.node is not None}
+    attempts = {line.attempt for line in seen}
+    if not ranks and not nodes:
+        return None
+    if len(attempts) > 1 and nodes:
+        return _over_attempts(seen, nodes, len(attempts))
+    if len(ranks) <= 1:
+        who = f"rank {next(iter(ranks))}" if ranks else next(iter(nodes))
+        return Pattern(Spread.ONE_RANK, f"only {who} shows it: something of its own (its data, its GPU, its node)")
+    if world_size is not None and len(ranks) == world_size > 1:
+        return Pattern(
+            Spread.ALL_RANKS, f"all {world_size} ranks show it: code, data or configuration, not one machine's hardware"
+        )
+    named = f"ranks {fold_numbers(ranks)}"
+    if len(nodes) == 1:
+        node = next(iter(nodes))
+        return Pattern(Spread.ONE_NODE, f"{named} show it, all on {node}: look at what they share (the node itself)")
+    return Pattern(Spread.SOME_RANKS, f"{named} on {fold_hosts(nodes)} show it: look at what they share (code, data)")
+
+
+def _over_attempts(seen: Sequence[Line], nodes: set[str], attempts: int) -> Pattern:
+    if len(nodes) == 1:
+        gpus = {line.gpu for line in seen if line.gpu is not None}
+        gpu = f", always GPU {next(iter(gpus))}" if len(gpus) == 1 else ""
+        where = f"{next(iter(nodes))}{gpu}"
+        return Pattern(Spread.SAME_PLACE_AGAIN, f"it came in {attempts} attempts and stayed on {where}: hardware, or data that this rank alone reads")
+    return Pattern(
+        Spread.MOVES, f"it came in {attempts} attempts on {fold_hosts(nodes)}: it moves, so software or the fabric, not one GPU"
+    )
