@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from correlator.advice import advise
+from correlator.advice import advise, weigh
 from correlator.clocks import align
 from correlator.core.catalogue import Catalogue, load_catalogue
 from correlator.core.files import FileReport, Skipped
@@ -69,10 +69,18 @@ class Run:
         return Diagnosis(
             run=self._summary(),
             verdict=found.verdict,
-            hypotheses=found.hypotheses,
+            hypotheses=weigh(
+                found.hypotheses,
+                found.verdict,
+                self.catalogue,
+                self.events,
+                reports=self.reports,
+                missing=found.missing_evidence,
+                world_size=self.topology.world_size,
+            ),
             collateral=found.collateral,
             context=self._context(found),
-            actions=advise(found.verdict, found.checkpoint, found.missing_evidence, self.catalogue),
+            actions=advise(found.verdict, found.checkpoint, found.missing_evidence, self.catalogue, self.events),
             checkpoint=found.checkpoint,
             clocks=self.clocks.estimates,
             missing_evidence=found.missing_evidence,

@@ -119,9 +119,9 @@ def _containing(rows: pl.DataFrame, words: str) -> pl.Series:
 
 
 def _reason(text: str) -> str:
-    """The last line of Rust's words, which says what is wrong."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "Rust's regular expressions have no look-around and no back-references"
+    """What Rust says is wrong with it."""
+    found = re.search(r"(?:^|\n)error: ([^\n]{1,200})", text)
+    return found[1] if found else "regular expressions are Rust's: no look-around, no back-references"
 
 
 class Vicinity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ SAMPLES = sorted(path.parent for path in (ROOT / "sample_runs").glob("*/expected
 LINE_BASED_SKIP = re.compile(r"trace_rank_\d+(\.gz)?$")
 
 
-@lru_cache(maxsize=None)
+@cache
 def opened(name: str) -> Run:
     return correlator.open_run(ROOT / "sample_runs" / name / "run", workers=1)
 

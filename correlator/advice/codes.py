@@ -166,7 +166,9 @@ _NCCL_TEXTS: dict[str, int] = {
     "invalid usage": 5,
     "remote process exited or there was a network error": 6,
 }
-_NCCL_NAME = re.compile(r"\bnccl(?:UnhandledCudaError|SystemError|InternalError|InvalidArgument|InvalidUsage|RemoteError)\b")
+_NCCL_NAME = re.compile(
+    r"\bnccl(?:UnhandledCudaError|SystemError|InternalError|InvalidArgument|InvalidUsage|RemoteError)\b"
+)
 _NCCL_NUMBER = re.compile(r"(?: -> |retcode |NCCL Error )(\d)\b")
 
 

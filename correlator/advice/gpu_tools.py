@@ -11,7 +11,7 @@ from typing import Literal
 
 Advice = Literal["fine", "reset", "replace", "watch"]
 
-_COUNTER = re.compile(r"^[ \t]*((?:SRAM|DRAM) (?:Correctable|Uncorrectable)(?: Parity| SEC-DED)?|Double Bit Total|Total) *: *(\d{1,12})$")
+_COUNTER = re.compile(r"^[ \t]*((?:SRAM|DRAM) Uncorrectable(?: Parity| SEC-DED)?) *: *(\d{1,12})$")
 _SECTION = re.compile(r"^[ \t]*(Volatile|Aggregate|Remapped Rows|Retired Pages|ECC Errors)\b")
 _YES_NO = re.compile(r"^[ \t]*(Pending(?: Page Blacklist)?|Remapping Failure Occurred) *: *(Yes|No)$")
 _REMAPPED = re.compile(r"^[ \t]*(Correctable|Uncorrectable) Error *: *(\d{1,9})$")
@@ -51,7 +51,7 @@ def read_memory_health(text: str) -> MemoryHealth:
     for line in text.splitlines():
         if match := _SECTION.match(line):
             section = match[1]
-        if (match := _COUNTER.match(line)) and ("Uncorrectable" in match[1] or "Double" in match[1]):
+        if match := _COUNTER.match(line):
             counts[section] = counts.get(section, 0) + int(match[2])
         elif match := _YES_NO.match(line):
             flags[match[1]] = match[2] == "Yes"

@@ -23,6 +23,7 @@ _CONTEXT = (
     Context.WORKER_FAILED,
     Context.CHILD_FAILED_ROW,
     Context.TASK_EXIT,
+    Context.SCHEDULER_CANCELLED,
     Context.MESSAGE,
     Context.RUN_CONFIG,
 )

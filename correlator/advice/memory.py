@@ -8,7 +8,9 @@ from enum import StrEnum
 
 _UNITS: dict[str, int] = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE = r"(\d{1,15}(?:\.\d{1,4})?) (bytes|[KMGT]iB)"
-_REQUEST = re.compile(rf"(?:Tried to allocate {_SIZE}|Out of memory (?:while trying to allocate|allocating) (\d+) bytes)")
+_REQUEST = re.compile(
+    rf"(?:Tried to allocate {_SIZE}|Out of memory (?:while trying to allocate|allocating) (\d+) bytes)"
+)
 _GARBAGE = re.compile(r"Tried to allocate more than 1EB")
 _CAPACITY = re.compile(rf"(?:total capac\w+ of {_SIZE}|{_SIZE} total capacity)")
 _FREE = re.compile(rf"(?:of which {_SIZE} is free|; {_SIZE} free)")
@@ -97,7 +99,9 @@ def read_memory(message: str) -> MemoryReading | None:
         allowed=_size(_ALLOWED, message),
     )
     cause = MemoryCause.HUGE_REQUEST if garbage is not None else _cause(reading)
-    return MemoryReading(**{name: getattr(reading, name) for name in MemoryReading.__slots__ if name != "cause"}, cause=cause)
+    return MemoryReading(
+        **{name: getattr(reading, name) for name in MemoryReading.__slots__ if name != "cause"}, cause=cause
+    )
 
 
 def _cause(reading: MemoryReading) -> MemoryCause:
@@ -122,7 +126,9 @@ def _cause(reading: MemoryReading) -> MemoryCause:
 
 def _told_apart(reading: MemoryReading) -> bool:
     """Whether what no one accounts for must belong to others: not where only PyTorch's own share is told."""
-    return reading.this_process is not None and reading.allocated is not None and reading.this_process > reading.allocated
+    return (
+        reading.this_process is not None and reading.allocated is not None and reading.this_process > reading.allocated
+    )
 
 
 def describe_memory(reading: MemoryReading) -> str:
@@ -142,8 +148,10 @@ def describe_memory(reading: MemoryReading) -> str:
         parts.append(f"{size_text(reading.unallocated)} reserved but unused")
     if reading.others:
         count = len(reading.others)
-        parts.append(f"{count} other process{'es' if count > 1 else ''} hold{'s' if count == 1 else ''} "
-                     f"{size_text(reading.held_by_others)}")
+        parts.append(
+            f"{count} other process{'es' if count > 1 else ''} hold{'s' if count == 1 else ''} "
+            f"{size_text(reading.held_by_others)}"
+        )
     return f"{words} {'; '.join(parts)[:1].upper()}{'; '.join(parts)[1:]}." if parts else words
 
 

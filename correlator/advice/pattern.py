@@ -61,7 +61,7 @@ def _over_attempts(seen: Sequence[Line], nodes: set[str], attempts: int) -> Patt
         gpus = {line.gpu for line in seen if line.gpu is not None}
         gpu = f", always GPU {next(iter(gpus))}" if len(gpus) == 1 else ""
         where = f"{next(iter(nodes))}{gpu}"
-        return Pattern(Spread.SAME_PLACE_AGAIN, f"it came in {attempts} attempts and stayed on {where}: hardware, or data that this rank alone reads")
-    return Pattern(
-        Spread.MOVES, f"it came in {attempts} attempts on {fold_hosts(nodes)}: it moves, so software or the fabric, not one GPU"
-    )
+        words = f"it came in {attempts} attempts and stayed on {where}: hardware, or data that this rank alone reads"
+        return Pattern(Spread.SAME_PLACE_AGAIN, words)
+    words = f"it came in {attempts} attempts on {fold_hosts(nodes)}: it moves, so software or the fabric, not one GPU"
+    return Pattern(Spread.MOVES, words)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 PARALLEL_FROM_BYTES = 16 << 20
 BATCH_BYTES = 4 << 20
+_FOLDER = "correlator-lines-"
 _PRELOAD = ("correlator.all_lines.task",)
 
 
@@ -84,12 +85,12 @@ def open_lines(
     """
     paths = [os.fspath(target) for target in targets]
     if len(paths) == 1 and paths[0].endswith(TIMELINE_SUFFIXES):
-        with _stored(Path(paths[0])) as lines:
+        with _stored(Path(paths[0]), run, with_events=with_events, by_host=by_host) as lines:
             yield lines
         return
     if STDIN in paths:
         raise UsageError("standard input can be read only once", hint="save it to a file, and name that")
-    with discover(paths) as found, tempfile.TemporaryDirectory(prefix="correlator-lines-") as folder:
+    with discover(paths) as found, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         reading = _Reading(found.files, found.hints, run, Path(folder), by_host=by_host)
         result = AllLines(iter(()))
         watcher = progress or NoProgress()
@@ -173,21 +174,21 @@ def _keyed(table: pa.Table, index: Mapping[str, int], hosts: Mapping[str, int], 
 
 
 @contextmanager
-def _stored(path: Path) -> Iterator[AllLines]:
-    """The lines of a timeline that has them. Those of a partitioned one are sorted anew: its files are by node."""
+def _stored(path: Path, run: Identified, *, with_events: bool, by_host: bool) -> Iterator[AllLines]:
+    """The lines of a timeline that has them, sorted anew where they do not lie as they are wanted."""
     timeline = describe_timeline(path)
     if timeline.content is not Content.ALL_LINES:
         hint = "name the run directory, or write it anew with --all-lines"
         raise UsageError(f"{path} holds events only, no other lines", hint=hint)
-    if len(timeline.parts) == 1:
+    if len(timeline.parts) == 1 and not with_events and not by_host:
         yield AllLines(read_line_rows(timeline.parts[0], timeline))
         return
     index = {report.path: number for number, report in enumerate(stored_in(timeline).reports)}
-    with tempfile.TemporaryDirectory(prefix="correlator-lines-") as folder:
+    hosts = known_of(run.events, run.topology, run.clocks).hosts if by_host else {}
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         spills = Spills(Path(folder), "stored")
-        runs = [
-            run
-            for part in timeline.parts
-            if (run := spills.write(_keyed(block, index, {}, event=False) for block in read_line_rows(part, timeline)))
-        ]
-        yield AllLines(without_keys(merged(runs, spills)))
+        blocks = (block for part in timeline.parts for block in read_line_rows(part, timeline))
+        runs = [spills.write([_keyed(block, index, hosts, event=False)]) for block in blocks]
+        if with_events:
+            runs.append(spills.write([_keyed(to_arrow(run.events), index, hosts, event=True)]))
+        yield AllLines(without_keys(merged([found for found in runs if found is not None], spills)))

@@ -33,6 +33,8 @@ app = typer.Typer(
 app.command("diagnose")(diagnose.diagnose)
 app.command("timeline")(timeline.timeline)
 app.command("events")(events.events)
+app.command("graph")(graph.graph)
+app.command("trace")(trace.trace)
 app.command("explain")(explain.explain)
 app.command("catalogue")(catalogue.catalogue)
 app.command("dialects")(dialects.dialects)

@@ -12,7 +12,7 @@ from correlator.cli.output import ColorChoice, check_output, page_width, text_ou
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
 from correlator.core.vocabulary import VerdictStatus
-from correlator.reports import ReportFormat, render
+from correlator.reports import DETAILED, ReportFormat, render
 
 Format = Annotated[ReportFormat | None, typer.Option("--format", "-f", help="How to show it (default: text).")]
 Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
@@ -40,7 +40,8 @@ def diagnose(
 ) -> None:
     """Say who started the failure, what it was, and what to do.
 
-    For example: correlator diagnose /path/to/run --exit-code
+    html and markdown are for tickets and mails: one file, credentials masked. For example:
+    correlator diagnose /path/to/run --format html -o report.html
     """
     if as_json and report not in {None, ReportFormat.JSON}:
         raise UsageError("--json and --format name two different formats")
@@ -48,17 +49,22 @@ def diagnose(
         check_output(output, force=force)
 
     from correlator.pipeline import open_run
+    from correlator.reports.details import Details
 
     with shown_progress(quiet=quiet) as progress:
-        diagnosis = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress).diagnosis
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        diagnosis = opened.diagnosis
+    chosen = ReportFormat.JSON if as_json else report or ReportFormat.TEXT
+    details = Details(opened.events, opened.graph, opened.catalogue) if chosen in DETAILED else None
     with text_output(output, force=force) as out:
         render(
             diagnosis,
             out,
-            report=ReportFormat.JSON if as_json else report or ReportFormat.TEXT,
+            report=chosen,
             width=page_width(out),
             color=use_color(color, out),
             verbose=verbose,
+            details=details,
         )
     if exit_code:
         raise typer.Exit(verdict_exit_code(diagnosis.verdict.status))

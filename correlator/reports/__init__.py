@@ -1,6 +1,7 @@
 """How a person, or a program, sees a finished Diagnosis. A report renders and decides nothing.
 
-A report is one module here with a function `render` (see `Renderer`) and one member of `ReportFormat`.
+A report is one module here with a function `render` (see `Renderer`) and one member of `ReportFormat`; one that also shows
+the event table and the causal graph (see `DetailedRenderer`) is listed in `DETAILED`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 if TYPE_CHECKING:
     from correlator.core.model import Diagnosis
+    from correlator.reports.details import Details
 
 
 class ReportFormat(StrEnum):
@@ -18,6 +20,12 @@ class ReportFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+DETAILED = frozenset({ReportFormat.MARKDOWN, ReportFormat.HTML})
+"""Reports that draw from the event table and the graph where they are given."""
 
 
 class Renderer(Protocol):
@@ -25,6 +33,15 @@ class Renderer(Protocol):
 
     def __call__(self, diagnosis: Diagnosis, out: TextIO, *, width: int, color: bool, verbose: bool) -> None:
         """Write the report to `out`. A format without lines or colours ignores `width` (columns) and `color`."""
+
+
+class DetailedRenderer(Protocol):
+    """What the modules of `DETAILED` offer as `render`."""
+
+    def __call__(
+        self, diagnosis: Diagnosis, out: TextIO, *, width: int, color: bool, verbose: bool, details: Details | None
+    ) -> None:
+        """Write the report to `out`; without details it shows what the diagnosis alone can."""
 
 
 def render(
@@ -35,13 +52,21 @@ def render(
     width: int = 100,
     color: bool = False,
     verbose: bool = False,
+    details: Details | None = None,
 ) -> None:
-    """Write a report of a diagnosis to a text stream, with credentials masked.
+    """Write a report of a diagnosis to a text stream, with credentials masked, also in the details where they are given.
 
     >>> import sys
     >>> render(diagnosis, sys.stdout, report=ReportFormat.JSON)  # doctest: +SKIP
     """
     from correlator.reports.cleaning import shareable
 
-    renderer = cast("Renderer", import_module(f"{__name__}.{report.value}").render)
-    renderer(shareable(diagnosis), out, width=width, color=color, verbose=verbose)
+    module = import_module(f"{__name__}.{report.value}")
+    if report not in DETAILED:
+        cast("Renderer", module.render)(shareable(diagnosis), out, width=width, color=color, verbose=verbose)
+        return
+    from correlator.reports.details import shareable_details
+
+    material = None if details is None else shareable_details(details)
+    renderer = cast("DetailedRenderer", module.render)
+    renderer(shareable(diagnosis), out, width=width, color=color, verbose=verbose, details=material)

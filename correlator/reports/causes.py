@@ -49,6 +49,8 @@ class Cause:
     missing: tuple[int, ...]
     """Ranks that a hub waited for in vain."""
     signs: tuple[Sign, ...]
+    last_ns: int | None
+    """The latest time of all its lines."""
     event_ids: tuple[int, ...]
 
     @property
@@ -157,6 +159,7 @@ def _cause(name: str, values: dict[str, object], signs: dict[int, Sign]) -> Caus
         name=str(values.get("name", "")),
         missing=tuple(_integers(values.get("missing"))),
         signs=tuple(sorted(lines, key=_by_time)[:MOST_SIGNS]),
+        last_ns=max((line.time_ns for line in lines if line.time_ns is not None), default=None),
         event_ids=events,
     )
 

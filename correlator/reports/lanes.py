@@ -99,7 +99,7 @@ def swim(diagnosis: Diagnosis, details: Details | None, graph: CauseGraph | None
     for entry in diagnosis.collateral:
         _put(places, _dragged(entry, waits, margins))
     known = {place.rank for place in places.values()}
-    for rank, node in [] if details is None else _ranks(details.events):
+    for rank, node in [] if details is None else ranks_of(details.events):
         if rank not in known:
             _put(places, _Place(rank, node or "", accused=False, absent=False, marks=(), waits=()))
     ordered = _in_order(list(places.values()))
@@ -143,9 +143,8 @@ def _dragged(entry: Collateral, waits: dict[int, Wait], margins: dict[tuple[str,
     who = phrases.fold_places([(entry.rank, entry.node)])
     words = f"{who}: {entry.kind}, {_when(entry.time, margin)}{_cited(entry.evidence)}"
     wait = None if entry.rank is None else waits.get(entry.rank)
-    if wait is not None and time is not None:
-        ended = time if time > wait.low_ns else None
-        wait = Wait(wait.low_ns, ended)
+    if wait is not None and wait.high_ns is not None and time is not None:
+        wait = Wait(wait.low_ns, max(time, wait.low_ns))
     spans = () if wait is None else (wait,)
     return _Place(
         entry.rank, entry.node or "", accused=False, absent=False, marks=(Mark(str(entry.kind), time, margin, words),), waits=spans
@@ -228,7 +227,7 @@ def _margins(events: pl.DataFrame) -> dict[tuple[str, int], float]:
     return {(file, line): margin for file, line, margin in rows.iter_rows()}
 
 
-def _ranks(events: pl.DataFrame) -> list[tuple[int, str | None]]:
+def ranks_of(events: pl.DataFrame) -> list[tuple[int, str | None]]:
     """Every rank of the table with the node that most of its lines name."""
     import polars as pl
 
@@ -259,7 +258,7 @@ def _waits(events: pl.DataFrame, graph: CauseGraph | None) -> dict[int, Wait]:
     )
     for rank, ns in entries.select("rank", time).iter_rows():
         if ns is not None and (rank not in waits or ns < waits[rank].low_ns):
-            waits[rank] = Wait(ns, None)
+            waits[rank] = Wait(ns, waits[rank].high_ns if rank in waits else None)
     return waits
 
 

@@ -76,6 +76,7 @@ PATTERNS = (
             "[12345.678901] NVRM: GPU at PCI:0000:3b:00: GPU-34d7319c-5b19-1e75-186d-c187099e4fe5",
             "2025-11-30 01:02:03,123 [INFO] docs: see 'NVRM: Xid (PCI:0000:5d:00): 45, pid=1' in the manual",
         ),
+        record="xid_block",
         source="formats.md H1",
         build=_xid,
     ),

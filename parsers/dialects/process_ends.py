@@ -135,7 +135,7 @@ PATTERNS = (
         id="process_ends.shell",
         event_name=Context.WORKER_FAILED,
         regex=(
-            r"[^ \n]+: line [0-9]+:[ \t]+([0-9]{2,9}) "
+            r": line [0-9]+:[ \t]+([0-9]{2,9}) "
             r"(Segmentation fault|Bus error|Killed|Aborted|Terminated|Illegal instruction|Floating point exception)[ \t]"
         ),
         anchor=Anchor.ANYWHERE,

@@ -18,8 +18,9 @@ _OOM_PART = re.compile(
 )
 _OOM_END = re.compile(r"oom-kill:|(?:Memory cgroup o|O)ut of memory: Kill|Killed process \d|oom_reaper: ")
 _XID_MORE = re.compile(
-    r"NVRM: (?!Xid|GPU Board|GPU at|loading|The NVIDIA)[^\n]*|[ \t]+(?:Channel|Intr|Error|EXCEPTION)"
+    r"[ \t]*NVRM: (?!Xid|GPU Board|GPU at|loading|The NVIDIA)[^\n]*|[ \t]+(?:Channel|Intr|Error|EXCEPTION)"
 )
+_GONE = re.compile(r"[ \t]*NVRM: fallen off the bus and is not responding")
 _XID_LIMIT = 32
 
 
@@ -41,6 +42,8 @@ def _xid(head: Line, window: Window) -> Record:
     def take(line: Line) -> Verdict:
         nonlocal taken
         taken += 1
+        if _GONE.match(line.message):
+            return Verdict.LAST if head.message.startswith("NVRM: The NVIDIA GPU") else Verdict.STOP
         if taken > _XID_LIMIT or window.begins(line) is not None:
             return Verdict.STOP
         return Verdict.TAKE if _XID_MORE.match(line.message) else Verdict.STOP

@@ -11,14 +11,14 @@ from correlator.core.errors import CatalogueError
 from correlator.core.vocabulary import FaultClass, Role
 
 PLACEHOLDERS: frozenset[str] = frozenset(
-    "rank local_rank device node gpu pci pid step checkpoint file line frame worker_pid peer path job dumps".split()
+    "rank local_rank device node gpu pci pid step checkpoint file line frame worker_pid peer path job dumps dump_prefix".split()
 )
 """Names that commands, first action, verification and controls may hold in braces.
 
 A command without its value is left out, prose says `the node` instead. `gpu` is the PCI address as the kernel log
 prints it (0000:3b:00), `pci` as nvidia-smi takes it (0000:3b:00.0), `device` what CUDA_VISIBLE_DEVICES takes (a UUID,
 else the local rank), `frame` the innermost line of the user's code, `path` what the message names, `dumps` the folder
-of the flight-recorder dumps.
+of the flight-recorder dumps and `dump_prefix` the beginning of their names.
 """
 
 

@@ -1,0 +1,8 @@
+"""The catalogue's knowledge applied to the very run: what to do first, what else it could be, and how to tell."""
+
+from __future__ import annotations
+
+from correlator.advice.actions import advise
+from correlator.advice.rivals import weigh
+
+__all__ = ["advise", "weigh"]

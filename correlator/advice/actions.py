@@ -1,0 +1,108 @@
+"""What to do first, for this very run: the catalogue's advice with this rank, node, GPU, file and checkpoint filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from correlator.advice.known import Known, is_shell_word, known_of
+from correlator.advice.lines import Line, lines_of
+from correlator.advice.readings import entry_for, read
+from correlator.advice.resume import resume_words
+from correlator.core.catalogue import Catalogue, Entry
+from correlator.core.model import Actions, Checkpoint, Initiator, Verdict
+from correlator.core.ranges import fold_hosts, fold_numbers
+from correlator.core.vocabulary import VerdictStatus
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MOST_COMMANDS = 8
+_MOST_PLACES = 4
+"""Commands are written for so many initiators; the others are like them."""
+_TRAIN = "$TRAIN"
+
+
+def advise(
+    verdict: Verdict,
+    checkpoint: Checkpoint,
+    missing: Sequence[str],
+    catalogue: Catalogue,
+    events: pl.DataFrame | None = None,
+) -> Actions:
+    """Actions for a verdict. A command that needs a value which the logs do not give is left out, never guessed."""
+    if verdict.status is VerdictStatus.NO_FAILURE:
+        return Actions(first="Nothing to do: the run did not fail.")
+    lines = [] if events is None else lines_of(events)
+    if not verdict.initiators:
+        first = (
+            f"Get {missing[0]} and run the diagnosis again." if missing else "Collect the logs of all ranks and nodes."
+        )
+        return Actions(first=first, resume=resume_words(checkpoint, None, lines))
+    chosen = [(i, *finest(i, lines, catalogue)) for i in verdict.initiators]
+    initiator, entry, line = chosen[0]
+    known = known_of(initiator, line, lines, checkpoint)
+    commands: list[str] = []
+    for other, others_entry, others_line in chosen[:_MOST_PLACES]:
+        commands += _commands(others_entry, known_of(other, others_line, lines, checkpoint))
+    return Actions(
+        first=" ".join(filter(None, (_numbers(line), known.prose(entry.first_action), _others(verdict.initiators)))),
+        commands=tuple(dict.fromkeys([*commands[:_MOST_COMMANDS], *_isolate(chosen, events)])),
+        verify=known.prose(entry.verification),
+        resume=resume_words(checkpoint, entry, lines),
+    )
+
+
+def finest(initiator: Initiator, lines: Sequence[Line], catalogue: Catalogue) -> tuple[Entry, Line | None]:
+    """The finest entry for an initiator, and the event that names its fault (None where it was inferred)."""
+    entry = catalogue.entry(initiator.fault)
+    places = {(cited.file, cited.line): number for number, cited in enumerate(initiator.evidence)}
+    cited = [line for line in lines if (line.file, line.number) in places]
+    cited.sort(key=lambda line: places[line.file, line.number])
+    own = [line for line in cited if line.name == initiator.fault]
+    specific = [(found, line) for line in own if (found := entry_for(entry, line)).variant]
+    if specific:
+        return specific[0]
+    line = next(iter(own or cited), None)
+    return (entry if line is None or not own else entry_for(entry, line)), line
+
+
+def _numbers(line: Line | None) -> str:
+    return "" if line is None else read(line).sentence
+
+
+def _commands(entry: Entry, known: Known) -> list[str]:
+    filled = (known.command(command) for command in entry.commands)
+    return [
+        f"{command}  # TRAIN: your launch command" if _TRAIN in command else command for command in filled if command
+    ]
+
+
+def _others(initiators: Sequence[Initiator]) -> str:
+    """Which others the same advice is for."""
+    first, *others = initiators
+    ranks = [other.rank for other in others if other.rank is not None and other.fault is first.fault]
+    if not ranks:
+        return ""
+    return f"The same goes for rank{'s' if len(ranks) > 1 else ''} {fold_numbers(ranks)}."
+
+
+def _isolate(chosen: Sequence[tuple[Initiator, Entry, Line | None]], events: pl.DataFrame | None) -> list[str]:
+    """Commands that keep a bad node out of the next start, where the logs show which scheduler to tell."""
+    bad = [(i.node, i, entry) for i, entry, _ in chosen if entry.drain and i.node is not None and is_shell_word(i.node)]
+    if not bad or events is None:
+        return []
+    import polars as pl
+
+    nodes = list(dict.fromkeys(node for node, _, _ in bad))
+    dialects = set(events["dialect"].cast(pl.String).unique())
+    reason = " ".join(filter(None, (bad[0][2].code, bad[0][1].gpu)))
+    if dialects & {"slurm", "slurm_control"}:
+        listed = fold_hosts(nodes)
+        return [
+            f'scontrol update NodeName="{listed}" State=DRAIN Reason="{reason}"',
+            f'sbatch --exclude="{listed}" "$JOB_SCRIPT"  # JOB_SCRIPT: the batch script of this job',
+        ]
+    if "kubernetes" in dialects:
+        return [f"kubectl cordon {node}" for node in nodes[:_MOST_PLACES]]
+    return []
