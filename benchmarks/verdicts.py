@@ -20,6 +20,8 @@ from pathlib import Path
 from benchmarks.scenarios import SCENARIOS, Expected, Layout, build
 from benchmarks.scenarios.judging import Grade, Judgement, calibration, diagnose, in_words
 
+_GRADES = (Grade.RIGHT, Grade.PARTLY, Grade.NODE, Grade.ABSTAINED, Grade.WRONG)
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -55,14 +57,14 @@ def trials(only: Sequence[str], layouts: Sequence[Layout], seeds: Sequence[int],
 
 def table(done: Sequence[Trial]) -> Iterator[str]:
     """The figures by family, and in all."""
-    yield f"{'family':14} {'runs':>5} {'right':>6} {'part':>5} {'abst':>5} {'WRONG':>6} {'fault':>9} {'role':>10} {'kind':>10}"
+    yield f"{'family':14} {'runs':>5} {'right':>6} {'part':>5} {'node':>5} {'abst':>5} {'WRONG':>6} {'fault':>9} {'role':>10} {'kind':>10}"
     for family in [*dict.fromkeys(trial.family for trial in done), "all"]:
         some = [trial.judgement for trial in done if family in (trial.family, "all")]
-        grades = [sum(j.grade is grade for j in some) for grade in (Grade.RIGHT, Grade.PARTLY, Grade.ABSTAINED, Grade.WRONG)]
+        grades = [sum(j.grade is grade for j in some) for grade in _GRADES]
         faults = [j.fault_right for j in some if j.fault_right is not None]
         wanted, role, kind = (sum(j.kinds[n] for j in some) for n in range(3))
         yield (
-            f"{family:14} {len(some):5d} {grades[0]:6d} {grades[1]:5d} {grades[2]:5d} {grades[3]:6d} "
+            f"{family:14} {len(some):5d} {grades[0]:6d} {grades[1]:5d} {grades[2]:5d} {grades[3]:5d} {grades[4]:6d} "
             f"{f'{sum(faults)}/{len(faults)}':>9} {f'{role}/{wanted}':>10} {f'{kind}/{wanted}':>10}"
         )
 
@@ -78,7 +80,7 @@ def trust(done: Sequence[Trial]) -> Iterator[str]:
 
 def shortcomings(done: Sequence[Trial]) -> Iterator[str]:
     """Each verdict that falls short, the worst first."""
-    order = [Grade.WRONG, Grade.PARTLY, Grade.ABSTAINED, Grade.RIGHT]
+    order = _GRADES[::-1]
     for trial in sorted(done, key=lambda trial: order.index(trial.judgement.grade)):
         found = trial.judgement
         if found.why:

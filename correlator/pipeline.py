@@ -19,6 +19,7 @@ from correlator.graphs.episodes import iso
 from correlator.graphs.facts import prints_zone
 from correlator.identity import identify
 from correlator.ingest import ingest
+from correlator.notebook.views import RunViews
 from correlator.parsers.table import pattern_table
 from correlator.sources import RunFiles, discover
 from correlator.sources.context import lines_before
@@ -35,7 +36,7 @@ Target = str | Path
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(RunViews):
     """A run that was read: its event table, topology, clocks and, on first use, its diagnosis.
 
     `events` follows core.schema; `clocks` and `graph` are what the verdict rests on. Nothing is read again.

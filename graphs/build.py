@@ -46,7 +46,7 @@ class AttemptGraph:
 def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> AttemptGraph:
     """Episodes, inferred episodes, hubs and edges of an attempt."""
     facts = [fact for fact in all_facts if fact.attempt == attempt]
-    advance = advance_of(run.events, list(facts), attempt)
+    advance = advance_of(run.events, list(facts), attempt, run.clocks)
     stated = _placed([_weakened(e, facts) for e in build_episodes(facts)])
     survived = [e for e in stated if recovered(e, advance, run.clocks)]
     episodes = [e for e in stated if e not in survived]
@@ -87,15 +87,11 @@ def _placed(episodes: Sequence[Episode]) -> list[Episode]:
     """A GPU fault in a kernel log whose GPU no line ties to a rank belongs to the one rank of that node with a CUDA error."""
     placed = []
     for episode in episodes:
-        unplaced = episode.code in HARDWARE_KERNEL and episode.from_kernel and episode.rank is None
-        ranks = {
-            e.rank
-            for e in episodes
-            if unplaced
-            and e.node == episode.node
-            and e.rank is not None
-            and str(e.code).startswith(("cuda_", "cublas_"))
-        }
+        if not (episode.code in HARDWARE_KERNEL and episode.from_kernel and episode.rank is None):
+            placed.append(episode)
+            continue
+        here = [e for e in episodes if e.node == episode.node and e.rank is not None]
+        ranks = {e.rank for e in here if str(e.code).startswith(("cuda_", "cublas_"))}
         placed.append(replace(episode, rank=ranks.pop()) if len(ranks) == 1 else episode)
     return placed
 

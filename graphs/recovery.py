@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -24,6 +26,8 @@ class Advance:
     """File -> (line, rank, step) in line order."""
     by_domain: dict[str, list[tuple[int, int]]] = field(default_factory=dict, hash=False)
     """Clock domain -> (earliest printed ns, step) of each step, by time."""
+    earliest: tuple[tuple[int, int], ...] = ()
+    """(lower bound of the true time at which any rank printed it, step), by time; clocks that compare with the reference."""
     first_seen: tuple[tuple[int, int], ...] = ()
     """(earliest aligned ns, step) of each step that any rank printed, by time."""
     finished: tuple[Fact, ...] = ()
@@ -36,7 +40,7 @@ class Advance:
         return max((step for rows in self.by_file.values() for _, _, step in rows), default=None)
 
 
-def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int) -> Advance:
+def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int, clocks: ClockModel) -> Advance:
     """The progress lines of an attempt."""
     steps = events.filter(
         (pl.col("event_name").cast(pl.String) == Context.PROGRESS)
@@ -66,9 +70,20 @@ def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int) -> Advance
         by_domain.setdefault(domain, []).append((int(ns), int(step)))
     timed = steps.drop_nulls("ns").group_by("step").agg(pl.col("ns").min()).sort("ns", "step")
     finished = tuple(f for f in facts if f.name == Context.TRAINING_FINISHED and f.attempt == attempt)
-    return Advance(
-        by_file, by_domain, tuple((int(ns), int(step)) for step, ns in timed.iter_rows()), finished, printer_of
-    )
+    first_seen = tuple((int(ns), int(step)) for step, ns in timed.iter_rows())
+    return Advance(by_file, by_domain, _earliest(by_domain, clocks), first_seen, finished, printer_of)
+
+
+def _earliest(by_domain: dict[str, list[tuple[int, int]]], clocks: ClockModel) -> tuple[tuple[int, int], ...]:
+    bounds: dict[int, int] = {}
+    for domain, rows in by_domain.items():
+        estimate = clocks.estimate(domain)
+        if estimate is None or estimate.interval_ms is None:
+            continue
+        most_ahead_ns = int(estimate.interval_ms[1] * 1e6)
+        for ns, step in rows:
+            bounds[step] = min(ns - most_ahead_ns, bounds.get(step, ns - most_ahead_ns))
+    return tuple(sorted((ns, step) for step, ns in bounds.items()))
 
 
 def recovered(episode: Episode, advance: Advance, clocks: ClockModel) -> bool:
@@ -78,16 +93,18 @@ def recovered(episode: Episode, advance: Advance, clocks: ClockModel) -> bool:
         return True
     if last.printed_ns is None or last.inherited:
         return False
-    later: set[int] = set()
-    earlier: set[int] = set()
-    for domain, rows in advance.by_domain.items():
-        gap = clocks.gap_ms(last.domain, last.printed_ns, domain, last.printed_ns)
-        if gap is None:
-            continue  # clocks that cannot be compared prove nothing
-        earliest = last.printed_ns + int((last.granularity_ms - gap[0]) * 1e6)
-        later |= {step for ns, step in rows if ns > earliest}
-        earlier |= {step for ns, step in rows if ns <= earliest}
-    return len(later - earlier) >= STEPS_AFTER
+    end_ns = last.printed_ns + int(last.granularity_ms * 1e6)
+    if _count_after(advance.by_domain.get(last.domain or "", ()), end_ns) >= STEPS_AFTER:
+        return True
+    estimate = clocks.estimate(last.domain)
+    if estimate is None or estimate.interval_ms is None:
+        return False  # a clock that cannot be compared proves nothing
+    return _count_after(advance.earliest, end_ns - int(estimate.interval_ms[0] * 1e6)) >= STEPS_AFTER
+
+
+def _count_after(rows: Sequence[tuple[int, int]], ns: int) -> int:
+    """Steps, given as (time, step) in order of time, that come after a moment."""
+    return len(rows) - bisect_right(rows, ns, key=lambda row: row[0])
 
 
 def _same_file_progress(fact: Fact, advance: Advance) -> int:

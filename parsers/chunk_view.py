@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from correlator.parsers.base import Anchor, FileContext, Layer, Line, LinePattern
+from correlator.parsers.partial_lines import Joined
 from correlator.parsers.peel import embedded_start, peel, segments
 from correlator.parsers.table import CATALOGUE, UNCLASSIFIED_PRIORITY, PatternTable
 
@@ -21,6 +22,7 @@ _MANY_SEGMENTS = 256
 _KEPT_TAIL = 16
 _MATCHED_CHARACTERS = 1 << 14
 """Of a message, matched by patterns: a search may take the square of the length."""
+_OVERLAP = 512
 _MAX_SEGMENT_BYTES = 1 << 18
 """No log line that means something is longer; what follows in the segment is not looked at."""
 
@@ -68,8 +70,12 @@ class ChunkView:
         table: PatternTable,
         context: FileContext,
         done: frozenset[int] = frozenset(),
+        joined: Mapping[int, Joined] | None = None,
     ) -> None:
         self.lines = lines
+        self.joined = joined or {}
+        """Lines that a container runtime cut up, by the index of their first piece."""
+        self._later = {index for line in self.joined.values() for index in line.pieces[1:]}
         self.folded: set[int] = set(done)
         self.exhausted = False
         self._table = table
@@ -123,9 +129,20 @@ class ChunkView:
                     yield line
         self.exhausted = last == len(self.lines) and not self.lines.final
 
+    def pieces(self, line: Line) -> Iterator[int]:
+        """The offsets of the further pieces of a line that was cut up."""
+        joined = self.joined.get(self._index[line.byte_offset])
+        if joined is not None:
+            yield from map(self.lines.offset, joined.pieces[1:])
+
     def _peel_line(self, index: int) -> Iterator[Line]:
         base, number = self.lines.offset(index), self.lines.number(index)
+        if index in self._later:
+            return
         raw = self.lines.raw(index)
+        if index in self.joined:
+            yield from self._split(self.joined[index].text, base, number, index, raw)
+            return
         pieces = segments(raw, _MAX_SEGMENT_BYTES)
         if len(pieces) > _MANY_SEGMENTS:
             pieces = self._relevant(pieces, self._ids.get(index, ()))
@@ -180,4 +197,10 @@ class ChunkView:
         regex = self._table.compiled[scan_id]
         if pattern.anchor is Anchor.START:
             return regex.match(line.message, 0, _MATCHED_CHARACTERS)
-        return regex.search(line.text if pattern.anchor is Anchor.LINE else line.message, 0, _MATCHED_CHARACTERS)
+        text = line.text if pattern.anchor is Anchor.LINE else line.message
+        for start in range(0, max(len(text), 1), _MATCHED_CHARACTERS):
+            if match := regex.search(text, max(start - _OVERLAP, 0), start + _MATCHED_CHARACTERS):
+                return match
+            if self._index[line.byte_offset] not in self.joined:
+                break
+        return None

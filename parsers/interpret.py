@@ -13,6 +13,7 @@ from correlator.parsers.base import FileContext, Hit, Line, Record
 from correlator.parsers.chunk_view import ChunkLines, ChunkView, PatternMatch
 from correlator.parsers.classify import FALLBACK
 from correlator.parsers.event_factory import default_event
+from correlator.parsers.partial_lines import join_partial
 from correlator.parsers.peel import peel, segments
 from correlator.parsers.records import STITCHERS
 from correlator.parsers.records.launcher import classified_rows, with_actor_facts
@@ -70,7 +71,8 @@ class FileParser:
         if hits and not self._learned:
             self._learned = True
             self._learn(lines)
-        view = ChunkView(lines, hits, self._table, self._context, self._done)
+        hits, joined = join_partial(lines, hits, self._table)
+        view = ChunkView(lines, hits, self._table, self._context, self._done, joined)
         self._times.begin_chunk()
         tally = _Tally(view, self._done)
         resume = self._walk(view, hits, tally)
@@ -82,6 +84,8 @@ class FileParser:
     def _walk(self, view: ChunkView, hits: Sequence[tuple[int, tuple[int, ...]]], tally: _Tally) -> int | None:
         """Recognise segment by segment; the index of the line whose record is open, or None."""
         for index, _ in hits:
+            if index in view.joined and not view.joined[index].complete:
+                return index
             for line in view.segments(index):
                 if line.byte_offset in view.folded:
                     continue
@@ -212,11 +216,10 @@ class _Tally:
         owners = {self._view.owner(line.byte_offset)}
         self._view.folded.add(line.byte_offset)
         self.heads |= owners - self._before
-        for other in record.lines if record is not None else ():
+        for other in record.lines if record is not None else (line,):
             self._view.folded.add(other.byte_offset)
-            owner = self._view.owner(other.byte_offset)
-            if owner not in self._before:
-                self.folded.add(owner)
+            offsets = [self._view.owner(other.byte_offset)] if other is not line else []
+            self.folded.update(offset for offset in (*offsets, *self._view.pieces(other)) if offset not in self._before)
 
     def carried(self, resume_offset: int) -> frozenset[int]:
         """Segments behind the resume point that are accounted for already."""

@@ -34,6 +34,8 @@ class PatternTable:
     """By scan id: a regex to be found in the stack trace of an exception; such a pattern matches no bare line."""
     compiled: Sequence[re.Pattern[str]] = field(init=False, repr=False, compare=False)
     stacks: tuple[re.Pattern[str] | None, ...] = field(init=False, repr=False, compare=False)
+    ids: dict[str, int] = field(init=False, repr=False, compare=False)
+    """Scan id of each pattern, by the pattern's own id."""
     exception_ids: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Scan ids of the patterns that a Python exception is classified by, in order of priority."""
 
@@ -41,6 +43,7 @@ class PatternTable:
         stacks = self.stack_of or (None,) * len(self.patterns)
         object.__setattr__(self, "compiled", _OnFirstUse([pattern.regex for pattern in self.patterns]))
         object.__setattr__(self, "stacks", tuple(re.compile(stack) if stack else None for stack in stacks))
+        object.__setattr__(self, "ids", {pattern.id: index for index, pattern in enumerate(self.patterns)})
         usable = (
             index
             for index, (pattern, name) in enumerate(zip(self.patterns, self.dialect_of, strict=True))

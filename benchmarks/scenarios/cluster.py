@@ -8,7 +8,16 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
-BUS_IDS = ("0000:1b:00", "0000:43:00", "0000:9b:00", "0000:c3:00", "0000:0f:00", "0000:2d:00", "0000:ab:00", "0000:df:00")
+BUS_IDS = (
+    "0000:1b:00",
+    "0000:43:00",
+    "0000:9b:00",
+    "0000:c3:00",
+    "0000:0f:00",
+    "0000:2d:00",
+    "0000:ab:00",
+    "0000:df:00",
+)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

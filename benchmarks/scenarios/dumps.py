@@ -30,7 +30,9 @@ class Recorded:
     completed: bool
 
 
-def dump(torch: Torch, entries: Sequence[Recorded], groups: Sequence[Group], timeout_ms: int, *, frames: bool = True) -> bytes:
+def dump(
+    torch: Torch, entries: Sequence[Recorded], groups: Sequence[Group], timeout_ms: int, *, frames: bool = True
+) -> bytes:
     """The pickle of one rank; entries in the order of their enqueueing."""
     version = {(2, 4): "2.1", (2, 6): "2.4"}.get(torch.version, "2.10")
     records = [_entry(number, one, timeout_ms, frames=frames) for number, one in enumerate(entries)]

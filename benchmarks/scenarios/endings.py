@@ -24,7 +24,9 @@ class Ending(StrEnum):
     CANCEL = "the scheduler ends the step"
 
 
-def collapse(sim: Simulation, at: float, how: Ending | None = None, victim: int | None = None, work: Work | None = None) -> None:
+def collapse(
+    sim: Simulation, at: float, how: Ending | None = None, victim: int | None = None, work: Work | None = None
+) -> None:
     """Everything that follows from failures at `at`; `victim` = the rank that peers name."""
     chosen = how or sim.rng.choice([Ending.PEERS, Ending.TIMEOUT, *([Ending.CANCEL] if sim.has_console else [])])
     if chosen is Ending.PEERS:
@@ -43,7 +45,9 @@ def _ended_with_its_node(sim: Simulation, rank: int, at: float) -> bool:
     return any(end.at <= at + 60 for end in near)
 
 
-def time_out(sim: Simulation, ranks: Iterable[int], work: Work, *, late: float = 0.0, silent: Sequence[int] = ()) -> float:
+def time_out(
+    sim: Simulation, ranks: Iterable[int], work: Work, *, late: float = 0.0, silent: Sequence[int] = ()
+) -> float:
     """The ranks wait in `work` and are taken down by their watchdogs; returns the time of the first timeout.
 
     `silent` ranks never entered it, are alive, and learn from the first that something is wrong.
@@ -68,12 +72,18 @@ def time_out(sim: Simulation, ranks: Iterable[int], work: Work, *, late: float =
         sim.dies(rank, down + sim.rng.uniform(0.1, 2.0), -6)
     for rank in silent:
         dumped = began + sim.rng.uniform(0.3, 1.2)
-        before = (work.seq - 1, work.seq - 1)
+        before = (sim.sequence() - 1, sim.sequence() - 1)
         sim.say(rank, dumped, *sim.torch.dump_signal(sim.clock(rank, dumped), rank, sim.world, first, before))
     return began
 
 
-def lose_peers(sim: Simulation, at: float, victim: int, ranks: Iterable[int] | None = None, reach: tuple[float, float] = (1.2, 14.0)) -> None:
+def lose_peers(
+    sim: Simulation,
+    at: float,
+    victim: int,
+    ranks: Iterable[int] | None = None,
+    reach: tuple[float, float] = (1.2, 14.0),
+) -> None:
     """The ranks find the connection to the victim's node closed, and end with an NCCL error."""
     host = sim.node_of(victim)
     for rank in sim.alive() if ranks is None else ranks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.scenarios import launcher_text, trainers
+from benchmarks.scenarios import launcher_text
 from benchmarks.scenarios.endings import collapse, settle
 from benchmarks.scenarios.expected import Accused, Expected
 from benchmarks.scenarios.faults_comms import INIT_PG_FRAMES
@@ -21,7 +21,12 @@ USER_FRAMES: tuple[Frame, ...] = (
 )
 DATASET_FRAMES: tuple[Frame, ...] = (
     *LOADER_FRAMES,
-    (f"{SITE}/torch/utils/data/_utils/fetch.py", 52, "fetch", "data = [self.dataset[idx] for idx in possibly_batched_index]"),
+    (
+        f"{SITE}/torch/utils/data/_utils/fetch.py",
+        52,
+        "fetch",
+        "data = [self.dataset[idx] for idx in possibly_batched_index]",
+    ),
     ("/workspace/data.py", 88, "__getitem__", 'label = self.labels[record["label"]]'),
 )
 IMPORT_FRAMES: tuple[Frame, ...] = (("/workspace/train.py", 9, "<module>", "import tokstream"),)
@@ -32,7 +37,9 @@ LOAD_FRAMES: tuple[Frame, ...] = (
 )
 
 
-def _raises_one(sim: Simulation, final: list[str], frames: tuple[Frame, ...], fault: FaultCode, *or_faults: FaultCode, why: str) -> Expected:
+def _raises_one(
+    sim: Simulation, final: list[str], frames: tuple[Frame, ...], fault: FaultCode, *or_faults: FaultCode, why: str
+) -> Expected:
     sim.begin()
     sim.train(sim.rng.randrange(4, 30))
     rank = sim.some_rank(not_on=())
@@ -46,7 +53,13 @@ def _raises_one(sim: Simulation, final: list[str], frames: tuple[Frame, ...], fa
 @scenario("application")
 def python_exception(sim: Simulation) -> Expected:
     """A bug in user code."""
-    return _raises_one(sim, ["TypeError: unsupported operand type(s) for +: 'NoneType' and 'float'"], USER_FRAMES, FaultCode.PYTHON_EXCEPTION, why="the only exception that is not about peers")
+    return _raises_one(
+        sim,
+        ["TypeError: unsupported operand type(s) for +: 'NoneType' and 'float'"],
+        USER_FRAMES,
+        FaultCode.PYTHON_EXCEPTION,
+        why="the only exception that is not about peers",
+    )
 
 
 @scenario("application")
@@ -56,7 +69,12 @@ def chained_exception(sim: Simulation) -> Expected:
     sim.train(sim.rng.randrange(4, 30))
     rank = sim.some_rank(not_on=())
     at = sim.now + 0.3 * sim.step_s
-    sim.raises(rank, at, ["KeyError: 'grad_scale'", "", "During handling of the above exception, another exception occurred:", ""], USER_FRAMES)
+    sim.raises(
+        rank,
+        at,
+        ["KeyError: 'grad_scale'", "", "During handling of the above exception, another exception occurred:", ""],
+        USER_FRAMES,
+    )
     sim.raises(rank, at, ["RuntimeError: metrics are broken"], USER_FRAMES)
     sim.dies(rank, at + 0.4, 1)
     collapse(sim, at + 0.4, victim=rank)
@@ -73,20 +91,46 @@ def data_error(sim: Simulation) -> Expected:
         '  File "/workspace/data.py", line 88, in __getitem__',
         '    label = self.labels[record["label"]]', "KeyError: 'mixed'", "",
     ]  # fmt: skip
-    return _raises_one(sim, final, LOADER_FRAMES, FaultCode.DATA_ERROR, FaultCode.PYTHON_EXCEPTION, why="exception in the data set's code")
+    return _raises_one(
+        sim,
+        final,
+        LOADER_FRAMES,
+        FaultCode.DATA_ERROR,
+        FaultCode.PYTHON_EXCEPTION,
+        why="exception in the data set's code",
+    )
 
 
 @scenario("application")
 def assertion(sim: Simulation) -> Expected:
     """An assertion of the user's."""
-    return _raises_one(sim, ["AssertionError: batch of 7 samples, expected 8"], USER_FRAMES, FaultCode.ASSERTION_FAILURE, why="the only exception that is not about peers")
+    return _raises_one(
+        sim,
+        ["AssertionError: batch of 7 samples, expected 8"],
+        USER_FRAMES,
+        FaultCode.ASSERTION_FAILURE,
+        why="the only exception that is not about peers",
+    )
 
 
 @scenario("application")
 def nan_loss(sim: Simulation) -> Expected:
     """A loss of nan that a check turns into an end."""
-    text = sim.rng.choice(("RuntimeError: Loss is nan", "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding. Try lowering the learning rate, using gradient clipping or increasing the batch size."))
-    return _raises_one(sim, [text], USER_FRAMES, FaultCode.NAN_LOSS, FaultCode.ASSERTION_FAILURE, FaultCode.PYTHON_EXCEPTION, why="the check names it")
+    text = sim.rng.choice(
+        (
+            "RuntimeError: Loss is nan",
+            "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding. Try lowering the learning rate, using gradient clipping or increasing the batch size.",
+        )
+    )
+    return _raises_one(
+        sim,
+        [text],
+        USER_FRAMES,
+        FaultCode.NAN_LOSS,
+        FaultCode.ASSERTION_FAILURE,
+        FaultCode.PYTHON_EXCEPTION,
+        why="the check names it",
+    )
 
 
 @scenario("application")
@@ -123,7 +167,9 @@ def _others_give_up(sim: Simulation, at: float) -> None:
         return
     for rank in sim.alive():
         when = at + 600 + sim.rng.random()
-        text = "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 12/16 clients joined."
+        text = (
+            "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 12/16 clients joined."
+        )
         sim.raises(rank, when, [text], INIT_PG_FRAMES, plain=True)
         for kind in (CollateralKind.STORE_LOST, CollateralKind.COLLECTIVE_TIMEOUT, CollateralKind.REMOTE_PEER_LOST):
             sim.mark(rank, when, kind)
@@ -139,7 +185,15 @@ def import_error_everywhere(sim: Simulation) -> Expected:
     for rank in sim.cluster.ranks:
         at = began + 0.4 * sim.rng.random()
         sim.journal.silence(rank, at)
-        sim.raises(rank, at, ["ImportError: cannot import name 'flash_attn_func' from 'flash_attn' (/opt/venv/lib/python3.11/site-packages/flash_attn/__init__.py)"], IMPORT_FRAMES, plain=True)
+        sim.raises(
+            rank,
+            at,
+            [
+                "ImportError: cannot import name 'flash_attn_func' from 'flash_attn' (/opt/venv/lib/python3.11/site-packages/flash_attn/__init__.py)"
+            ],
+            IMPORT_FRAMES,
+            plain=True,
+        )
         sim.dies(rank, at + 0.3, 1)
     settle(sim)
     faults = tuple(Accused(FaultCode.IMPORT_ERROR, r, sim.node_of(r).name) for r in sim.cluster.ranks)
@@ -154,19 +208,39 @@ def checkpoint_does_not_load(sim: Simulation) -> Expected:
     sim.begin()
     rank = sim.some_rank(not_on=())
     for other in sim.cluster.ranks:
-        sim.say(other, sim.now - 1, f" loading distributed checkpoint from /ckpt at iteration {sim.step or 100}", stream=Source.STDOUT)
+        sim.say(
+            other,
+            sim.now - 1,
+            f" loading distributed checkpoint from /ckpt at iteration {sim.step or 100}",
+            stream=Source.STDOUT,
+        )
     at = sim.now + 1
-    sim.raises(rank, at, ["RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"], LOAD_FRAMES)
+    sim.raises(
+        rank,
+        at,
+        ["RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"],
+        LOAD_FRAMES,
+    )
     sim.dies(rank, at + 0.4, 1)
     collapse(sim, at + 0.4, victim=rank)
-    return identified(sim, FaultCode.CHECKPOINT_LOAD_FAILURE, rank, FaultCode.STORAGE_IO, why="only this rank's file is broken")
+    return identified(
+        sim, FaultCode.CHECKPOINT_LOAD_FAILURE, rank, FaultCode.STORAGE_IO, why="only this rank's file is broken"
+    )
 
 
 @scenario("application")
 def checkpoint_does_not_save(sim: Simulation) -> Expected:
     """torch.save fails on one rank for want of a folder."""
     final = ["RuntimeError: Parent directory /ckpt/step_000120 does not exist."]
-    return _raises_one(sim, final, SAVE_FRAMES, FaultCode.CHECKPOINT_SAVE_FAILURE, FaultCode.PYTHON_EXCEPTION, FaultCode.CONFIG_ERROR, why="the only exception that is not about peers")
+    return _raises_one(
+        sim,
+        final,
+        SAVE_FRAMES,
+        FaultCode.CHECKPOINT_SAVE_FAILURE,
+        FaultCode.PYTHON_EXCEPTION,
+        FaultCode.CONFIG_ERROR,
+        why="the only exception that is not about peers",
+    )
 
 
 @scenario("application", skewed=False)
@@ -177,12 +251,19 @@ def wrong_config(sim: Simulation) -> Expected:
     for rank in sim.cluster.ranks:
         at = began + 0.3 * sim.rng.random()
         sim.journal.silence(rank, at)
-        sim.say(rank, at, "usage: train.py [-h] [--lr LR] [--batch-size N]", "train.py: error: unrecognized arguments: --learning-rat 1e-4")
+        sim.say(
+            rank,
+            at,
+            "usage: train.py [-h] [--lr LR] [--batch-size N]",
+            "train.py: error: unrecognized arguments: --learning-rat 1e-4",
+        )
         sim.dies(rank, at + 0.2, 2)
     settle(sim)
     faults = tuple(Accused(FaultCode.CONFIG_ERROR, r, sim.node_of(r).name) for r in sim.cluster.ranks)
     also = [(one,) for one in faults] + [(Accused(FaultCode.CONFIG_ERROR),)]
-    return Expected(VerdictStatus.TIED, faults, tuple(also), (VerdictStatus.IDENTIFIED,), {}, "every rank rejects the arguments")
+    return Expected(
+        VerdictStatus.TIED, faults, tuple(also), (VerdictStatus.IDENTIFIED,), {}, "every rank rejects the arguments"
+    )
 
 
 # --- ended from outside ---
@@ -268,6 +349,3 @@ def fault_after_the_cancel(sim: Simulation) -> Expected:
         for node in sim.cluster.nodes:
             sim.console(at + 12, launcher_text.task_exit(node.name, tuple(sim.cluster.on(node)), -15))
     return nobody(sim, FaultCode.PREEMPTED, why="the time limit came before the exception of the clean-up")
-
-
-_ = trainers

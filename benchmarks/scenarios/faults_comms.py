@@ -5,28 +5,35 @@ from __future__ import annotations
 from benchmarks.scenarios.dumps import Recorded, dump
 from benchmarks.scenarios.endings import collapse, settle, subgroup, time_out
 from benchmarks.scenarios.expected import Accused, Expected
-from benchmarks.scenarios.journal import Source
-from benchmarks.scenarios.registry import identified, nobody, scenario, tied, whole_node
-from benchmarks.scenarios.simulation import Simulation
+from benchmarks.scenarios.registry import identified, scenario, tied, whole_node
+from benchmarks.scenarios.simulation import VERSIONS, Simulation
 from benchmarks.scenarios.torch_text import SITE, Frame, Group, Work
 from correlator.core.vocabulary import CollateralKind, FaultCode, VerdictStatus
 
 INIT_PG_FRAMES: tuple[Frame, ...] = (
     ("/workspace/train.py", 212, "<module>", "main()"),
     ("/workspace/train.py", 64, "main", 'dist.init_process_group("nccl")'),
-    (f"{SITE}/torch/distributed/distributed_c10d.py", 1710, "init_process_group", "store, rank, world_size = next(rendezvous_iterator)"),
+    (
+        f"{SITE}/torch/distributed/distributed_c10d.py",
+        1710,
+        "init_process_group",
+        "store, rank, world_size = next(rendezvous_iterator)",
+    ),
 )
 
 
 def _counters(sim: Simulation) -> None:
     """Only versions that print what was enqueued let an expert tell who never came."""
     if sim.torch.version < (2, 6):
-        from benchmarks.scenarios.simulation import VERSIONS
-
         sim.torch = sim.rng.choice([version for version in VERSIONS if version.version >= (2, 6)])
 
 
-def write_dumps(sim: Simulation, ranks: list[int], groups: dict[int, list[Group]], last: dict[int, list[tuple[Group, int, str, int, bool]]]) -> None:
+def write_dumps(
+    sim: Simulation,
+    ranks: list[int],
+    groups: dict[int, list[Group]],
+    last: dict[int, list[tuple[Group, int, str, int, bool]]],
+) -> None:
     """Dumps of `ranks`; `last` = what each enqueued last in each group: group, seq, op, numel, completed."""
     for rank in ranks:
         entries = []
@@ -42,7 +49,9 @@ def write_dumps(sim: Simulation, ranks: list[int], groups: dict[int, list[Group]
                 entries.append(Recorded(group, number, name, size, size, created, complete))
         entries.sort(key=lambda entry: entry.created_ns)
         name = "comm_lib_trace_rank_" if sim.torch.version >= (2, 9) else "nccl_trace_rank_"
-        sim.journal.files[f"flight_recorder/{name}{rank}"] = dump(sim.torch, entries, groups[rank], sim.timeout_s * 1000)
+        sim.journal.files[f"flight_recorder/{name}{rank}"] = dump(
+            sim.torch, entries, groups[rank], sim.timeout_s * 1000
+        )
 
 
 @scenario("wait")
@@ -55,7 +64,12 @@ def stalled_rank(sim: Simulation) -> Expected:
     sim.stuck.add(rank)
     time_out(sim, [r for r in sim.cluster.ranks if r != rank], sim.work(), silent=[rank])
     settle(sim)
-    return identified(sim, FaultCode.RANK_STALLED, rank, why="the one rank without a timeout: it never enqueued what all others wait in")
+    return identified(
+        sim,
+        FaultCode.RANK_STALLED,
+        rank,
+        why="the one rank without a timeout: it never enqueued what all others wait in",
+    )
 
 
 @scenario("wait")
@@ -115,7 +129,12 @@ def stalled_in_a_subgroup(sim: Simulation) -> Expected:
     time_out(sim, others, sim.work(), late=0.4)
     time_out(sim, peers, inner, silent=[rank])
     settle(sim)
-    return identified(sim, FaultCode.RANK_STALLED, rank, why="the only member of its tensor group that did not enter the inner operation")
+    return identified(
+        sim,
+        FaultCode.RANK_STALLED,
+        rank,
+        why="the only member of its tensor group that did not enter the inner operation",
+    )
 
 
 @scenario("wait")
@@ -127,7 +146,9 @@ def two_stalled_ranks(sim: Simulation) -> Expected:
     one, other = sim.rng.choice(list(sim.cluster.on(1))), sim.rng.choice(list(sim.cluster.on(3)))
     time_out(sim, [r for r in sim.cluster.ranks if r not in (one, other)], sim.work(), silent=[one, other])
     settle(sim)
-    return tied(sim, {one: FaultCode.RANK_STALLED, other: FaultCode.RANK_STALLED}, why="both never entered; no line orders them")
+    return tied(
+        sim, {one: FaultCode.RANK_STALLED, other: FaultCode.RANK_STALLED}, why="both never entered; no line orders them"
+    )
 
 
 @scenario("wait")
@@ -162,8 +183,12 @@ def _mismatch(sim: Simulation, op: str, numel: int) -> Expected:
     time_out(sim, [rank], other)
     time_out(sim, [r for r in sim.cluster.ranks if r != rank], usual)
     settle(sim)
-    expected = identified(sim, FaultCode.COLLECTIVE_MISMATCH, rank, why="one rank brought another operation or size to the same sequence number")
-    return expected
+    return identified(
+        sim,
+        FaultCode.COLLECTIVE_MISMATCH,
+        rank,
+        why="one rank brought another operation or size to the same sequence number",
+    )
 
 
 @scenario("wait")
@@ -199,7 +224,14 @@ def mismatch_two_against_two(sim: Simulation) -> Expected:
         tuple(Accused(FaultCode.COLLECTIVE_MISMATCH, r, name) for r in pair) for pair in ((a, c), (b, d))
     ] + [(Accused(FaultCode.COLLECTIVE_MISMATCH, None, name),), (Accused(FaultCode.COLLECTIVE_MISMATCH),)]  # fmt: skip
     found = tied(sim, faults, also=also, why="two against two in one group of four")
-    return Expected(found.status, found.initiators, found.also, (VerdictStatus.UNDETERMINED, VerdictStatus.IDENTIFIED), {}, found.why)
+    return Expected(
+        found.status,
+        found.initiators,
+        found.also,
+        (VerdictStatus.UNDETERMINED, VerdictStatus.IDENTIFIED),
+        {},
+        found.why,
+    )
 
 
 @scenario("wait")
@@ -221,7 +253,9 @@ def _status_12(sim: Simulation, rank: int, at: float, peer: int, device: int) ->
     host = sim.node_of(peer)
     last = f"NET/IB: Got completion from peer {host.ip}<{sim.rng.randrange(32768, 60999)}> with status=12 opcode=0 len=0 vendor err 129 (Send) localGid fe80::1 remoteGids fe80::2 hca mlx5_{device}"
     sim.nccl_warn(rank, at, "transport/net_ib.cc:2098", last)
-    sim.say(rank, at + 0.2, *sim.torch.taken_down(sim.clock(rank, at + 0.2), rank, sim.world, sim.torch.remote_error(last)))
+    sim.say(
+        rank, at + 0.2, *sim.torch.taken_down(sim.clock(rank, at + 0.2), rank, sim.world, sim.torch.remote_error(last))
+    )
     sim.dies(rank, at + 0.5, -6)
 
 
@@ -234,7 +268,12 @@ def link_down(sim: Simulation) -> Expected:
     node = sim.node_of(rank)
     at = sim.now + 0.3 * sim.step_s
     device = sim.cluster.local(rank)
-    sim.kernel(node, at, f"mlx5_core 0000:4{device}:00.0 ibp{device}s0: Link down", f"infiniband mlx5_{device}: port 1 changed state to DOWN")
+    sim.kernel(
+        node,
+        at,
+        f"mlx5_core 0000:4{device}:00.0 ibp{device}s0: Link down",
+        f"infiniband mlx5_{device}: port 1 changed state to DOWN",
+    )
     neighbours = [(rank - 4) % 16, (rank + 4) % 16]
     _status_12(sim, rank, at + 14, neighbours[1], device)
     for other in neighbours:
@@ -243,7 +282,9 @@ def link_down(sim: Simulation) -> Expected:
         sim.mark(other, when, CollateralKind.REMOTE_PEER_LOST)
     collapse(sim, at + 14.5, victim=rank)
     also = [(Accused(FaultCode.NETWORK_FAULT, None, node.name),)]
-    return identified(sim, FaultCode.NETWORK_FAULT, rank, also=also, why="link of its adapter down just before the retries ran out")
+    return identified(
+        sim, FaultCode.NETWORK_FAULT, rank, also=also, why="link of its adapter down just before the retries ran out"
+    )
 
 
 @scenario("start", skewed=False)
@@ -289,8 +330,15 @@ def duplicate_gpu(sim: Simulation) -> Expected:
     name = sim.node_of(one).name
     also = [(Accused(FaultCode.NCCL_INIT_FAILURE, r, name),) for r in (one, other)]
     also += [(Accused(FaultCode.NCCL_INIT_FAILURE, None, name),)]
-    found = tied(sim, {one: FaultCode.NCCL_INIT_FAILURE, other: FaultCode.NCCL_INIT_FAILURE}, also=also, why="both ranks name each other")
-    return Expected(found.status, found.initiators, found.also, (VerdictStatus.IDENTIFIED,), found.collateral, found.why)
+    found = tied(
+        sim,
+        {one: FaultCode.NCCL_INIT_FAILURE, other: FaultCode.NCCL_INIT_FAILURE},
+        also=also,
+        why="both ranks name each other",
+    )
+    return Expected(
+        found.status, found.initiators, found.also, (VerdictStatus.IDENTIFIED,), found.collateral, found.why
+    )
 
 
 @scenario("start", skewed=False)
@@ -313,14 +361,24 @@ def rendezvous_timeout(sim: Simulation) -> Expected:
         )  # fmt: skip
         sim.agent(node, at + 0.1, sim.torch.agent("W", node.local(at + 0.1), pid, ("distributed/elastic/rendezvous/dynamic_rendezvous.py", 1284),
             f"The node '{node.name}_{pid}_0' has failed to shutdown the rendezvous '{sim.job}' due to an error of type RendezvousTimeoutError."))  # fmt: skip
-        sim.agent(node, began, sim.torch.agent("I", node.local(began), pid, ("distributed/elastic/agent/server/api.py", 522), "[default] Rendezvous'ing worker group"))
+        sim.agent(
+            node,
+            began,
+            sim.torch.agent(
+                "I",
+                node.local(began),
+                pid,
+                ("distributed/elastic/agent/server/api.py", 522),
+                "[default] Rendezvous'ing worker group",
+            ),
+        )
     sim.gone.add(absent)
     sim.console(began, f"srun: launching StepId={sim.job}.0 on host {names[0]}, 1 tasks: 0")
-    also = [(Accused(FaultCode.RENDEZVOUS_TIMEOUT, None, names[absent]),), (Accused(FaultCode.NODE_LOST, None, names[absent]),)]
+    also = [
+        (Accused(FaultCode.RENDEZVOUS_TIMEOUT, None, names[absent]),),
+        (Accused(FaultCode.NODE_LOST, None, names[absent]),),
+    ]
     return Expected(
         VerdictStatus.IDENTIFIED, (Accused(FaultCode.RENDEZVOUS_TIMEOUT),), tuple(also), (VerdictStatus.UNDETERMINED,), {},
         "the agents that came gave up; one node left no file",
     )  # fmt: skip
-
-
-_ = (Source, nobody)

@@ -5,15 +5,27 @@ from __future__ import annotations
 from benchmarks.scenarios import kernel_text as kernel
 from benchmarks.scenarios.endings import Ending, collapse, settle, time_out
 from benchmarks.scenarios.expected import Accused, Expected
-from benchmarks.scenarios.registry import identified, scenario, tied, whole_node
+from benchmarks.scenarios.registry import identified, nobody, scenario, tied, whole_node
 from benchmarks.scenarios.simulation import Simulation
-from benchmarks.scenarios.torch_text import STEP_FRAMES, Frame
+from benchmarks.scenarios.torch_text import SITE, Frame
 from correlator.core.vocabulary import FaultCode
 
 INIT_FRAMES: tuple[Frame, ...] = (
     ("/workspace/train.py", 212, "<module>", "main()"),
     ("/workspace/train.py", 60, "main", "torch.cuda.set_device(local_rank)"),
-    ("/opt/venv/lib/python3.11/site-packages/torch/cuda/__init__.py", 478, "set_device", "torch._C._cuda_setDevice(device)"),
+    (
+        "/opt/venv/lib/python3.11/site-packages/torch/cuda/__init__.py",
+        478,
+        "set_device",
+        "torch._C._cuda_setDevice(device)",
+    ),
+)
+
+
+STORE_FRAMES: tuple[Frame, ...] = (
+    ("/workspace/train.py", 212, "<module>", "main()"),
+    ("/workspace/train.py", 64, "main", 'dist.init_process_group("nccl")'),
+    (f"{SITE}/torch/distributed/rendezvous.py", 189, "_create_c10d_store", "return TCPStore("),
 )
 
 
@@ -59,7 +71,12 @@ def cuda_oom_retried(sim: Simulation) -> Expected:
     sim.begin()
     sim.train(5)
     survivor, rank = sim.rng.sample(list(sim.cluster.ranks), 2)
-    sim.log(survivor, sim.now + 0.1, "WARNING", f"OOM in forward, batch skipped: {sim.torch.oom(sim.cluster.local(survivor))[:90]}")
+    sim.log(
+        survivor,
+        sim.now + 0.1,
+        "WARNING",
+        f"OOM in forward, batch skipped: {sim.torch.oom(sim.cluster.local(survivor))[:90]}",
+    )
     sim.train(12)
     at = sim.now + 0.3 * sim.step_s
     sim.raises(rank, at, [f"{sim.torch.oom_class}: {sim.torch.oom(sim.cluster.local(rank))}"])
@@ -71,7 +88,9 @@ def cuda_oom_retried(sim: Simulation) -> Expected:
 @scenario("cuda")
 def illegal_address(sim: Simulation) -> Expected:
     """An illegal memory access, without a kernel line."""
-    return _cuda_story(sim, FaultCode.CUDA_ILLEGAL_ADDRESS, "an illegal memory access was encountered", "first sticky error")
+    return _cuda_story(
+        sim, FaultCode.CUDA_ILLEGAL_ADDRESS, "an illegal memory access was encountered", "first sticky error"
+    )
 
 
 @scenario("cuda")
@@ -148,8 +167,10 @@ def _start_up(sim: Simulation, ranks: list[int], final: list[str]) -> None:
         return
     for rank in sim.alive():
         at = sim.now + 300 + sim.rng.random()
-        final = ["torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 12/16 clients joined."]
-        sim.raises(rank, at, final, INIT_FRAMES, plain=True)
+        final = [
+            "torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients. 12/16 clients joined."
+        ]
+        sim.raises(rank, at, final, STORE_FRAMES, plain=True)
         sim.mark(rank, at, "store_lost")
         sim.mark(rank, at, "collective_timeout")
         sim.mark(rank, at, "remote_peer_lost")
@@ -162,7 +183,11 @@ def no_kernel_image(sim: Simulation) -> Expected:
     """One node has a GPU for which the build holds no code."""
     sim.begin()
     node = sim.rng.randrange(1, 4)
-    _start_up(sim, list(sim.cluster.on(node)), sim.torch.cuda_error("no kernel image is available for execution on the device"))
+    _start_up(
+        sim,
+        list(sim.cluster.on(node)),
+        sim.torch.cuda_error("no kernel image is available for execution on the device"),
+    )
     return whole_node(sim, FaultCode.CUDA_NO_KERNEL_IMAGE, node, why="all ranks of one node fail alike at the start")
 
 
@@ -176,7 +201,9 @@ def driver_insufficient(sim: Simulation) -> Expected:
         "downloading and installing a new version from the URL: http://www.nvidia.com/Download/index.aspx"
     ]
     _start_up(sim, list(sim.cluster.on(node)), final)
-    return whole_node(sim, FaultCode.CUDA_DRIVER_INSUFFICIENT, node, why="all ranks of one node fail alike at the start")
+    return whole_node(
+        sim, FaultCode.CUDA_DRIVER_INSUFFICIENT, node, why="all ranks of one node fail alike at the start"
+    )
 
 
 @scenario("start", skewed=False)
@@ -219,7 +246,9 @@ def _silent_gpu(sim: Simulation, fault: FaultCode, *texts: str) -> Expected:
     sim.train(sim.rng.randrange(4, 30))
     rank = sim.some_rank(not_on=())
     at = sim.now + 0.3 * sim.step_s
-    lines = [text.format(bus=sim.cluster.bus(rank), pid=sim.cluster.pid(rank), gpu=sim.cluster.local(rank)) for text in texts]
+    lines = [
+        text.format(bus=sim.cluster.bus(rank), pid=sim.cluster.pid(rank), gpu=sim.cluster.local(rank)) for text in texts
+    ]
     sim.kernel(sim.node_of(rank), at, *lines)
     sim.stuck.add(rank)
     time_out(sim, [r for r in sim.alive() if r != rank], sim.work(), silent=[rank])
@@ -230,7 +259,18 @@ def _silent_gpu(sim: Simulation, fault: FaultCode, *texts: str) -> Expected:
 @scenario("gpu")
 def off_bus_silent(sim: Simulation) -> Expected:
     """A GPU falls off the bus; its rank hangs."""
-    return _silent_gpu(sim, FaultCode.GPU_OFF_BUS, *kernel.off_bus("{bus}", 0)[:1], "NVRM: GPU {bus}.0: GPU has fallen off the bus.")
+    return _silent_gpu(
+        sim, FaultCode.GPU_OFF_BUS,
+        "NVRM: Xid (PCI:{bus}): 79, pid={pid}, name=pt_main_thread, GPU has fallen off the bus.",
+        "NVRM: GPU {bus}.0: GPU has fallen off the bus.",
+    )  # fmt: skip
+
+
+@scenario("gpu")
+def off_bus_without_pid(sim: Simulation) -> Expected:
+    """The same from a driver that prints no pid."""
+    text = "NVRM: Xid (PCI:{bus}): 79, GPU has fallen off the bus."
+    return _silent_gpu(sim, FaultCode.GPU_OFF_BUS, text)
 
 
 @scenario("gpu")
@@ -250,7 +290,9 @@ def ecc_double_bit(sim: Simulation) -> Expected:
     sim.kernel(sim.node_of(rank), at - 0.2, *kernel.double_bit(sim.cluster.bus(rank), sim.cluster.pid(rank)))
     _raises_cuda(sim, rank, at, "uncorrectable ECC error encountered")
     collapse(sim, at + 0.4, victim=rank)
-    return identified(sim, FaultCode.GPU_ECC_DBE, rank, FaultCode.CUDA_ECC_UNCORRECTABLE, why="Xid 48/94 and the CUDA error")
+    return identified(
+        sim, FaultCode.GPU_ECC_DBE, rank, FaultCode.CUDA_ECC_UNCORRECTABLE, why="Xid 48/94 and the CUDA error"
+    )
 
 
 @scenario("gpu")
@@ -306,8 +348,6 @@ def thermal_shutdown(sim: Simulation) -> Expected:
     ranks = tuple(sim.cluster.on(node))
     faults = (FaultCode.GPU_THERMAL, FaultCode.NODE_LOST)
     also = [(Accused(f, None, name),) for f in faults] + [tuple(Accused(f, r, name) for r in ranks) for f in faults]
-    from benchmarks.scenarios.registry import nobody
-
     return nobody(sim, FaultCode.GPU_THERMAL, node=name, also=also, why="the node's kernel says that it shuts down hot")
 
 
@@ -320,10 +360,9 @@ def two_gpus_at_once(sim: Simulation) -> Expected:
     other = sim.rng.choice(list(sim.cluster.on(2)))
     at = sim.now + 0.3 * sim.step_s
     for rank in (one, other):
-        _raises_cuda(sim, rank, at + 0.001 * sim.rng.random(), "an illegal memory access was encountered", watchdog=False)
+        _raises_cuda(
+            sim, rank, at + 0.001 * sim.rng.random(), "an illegal memory access was encountered", watchdog=False
+        )
     collapse(sim, at + 0.5, victim=one)
     faults = {one: FaultCode.CUDA_ILLEGAL_ADDRESS, other: FaultCode.CUDA_ILLEGAL_ADDRESS}
     return tied(sim, faults, why="neither explains the other, and no clock orders them")
-
-
-_ = STEP_FRAMES

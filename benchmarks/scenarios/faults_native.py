@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from benchmarks.scenarios import kernel_text as kernel
+from benchmarks.scenarios import trainers
 from benchmarks.scenarios.endings import Ending, collapse, lose_peers, settle, time_out
-from benchmarks.scenarios.expected import Expected
+from benchmarks.scenarios.expected import Accused, Expected
+from benchmarks.scenarios.journal import Source
 from benchmarks.scenarios.registry import identified, nobody, scenario, whole_node
 from benchmarks.scenarios.simulation import Simulation
-from benchmarks.scenarios.torch_text import SITE, STEP_FRAMES, Frame
-from correlator.core.vocabulary import FaultCode, VerdictStatus
+from benchmarks.scenarios.torch_text import SITE, Frame
+from correlator.core.vocabulary import FaultCode
 
 LOADER_FRAMES: tuple[Frame, ...] = (
     ("/workspace/train.py", 212, "<module>", "main()"),
@@ -73,7 +75,13 @@ def segfault_without_a_word(sim: Simulation) -> Expected:
 def heap_corruption(sim: Simulation) -> Expected:
     """glibc finds the heap corrupted."""
     rank, at = _running(sim)
-    sim.say(rank, at, sim.rng.choice(("free(): invalid pointer", "double free or corruption (!prev)", "malloc(): corrupted top size")))
+    sim.say(
+        rank,
+        at,
+        sim.rng.choice(
+            ("free(): invalid pointer", "double free or corruption (!prev)", "malloc(): corrupted top size")
+        ),
+    )
     sim.dies(rank, at + 0.2, -6)
     collapse(sim, at + 0.2, victim=rank)
     return identified(sim, FaultCode.NATIVE_ABORT, rank, why="glibc's word and SIGABRT before all others")
@@ -83,13 +91,20 @@ def heap_corruption(sim: Simulation) -> Expected:
 def bus_error(sim: Simulation) -> Expected:
     """A bus error: /dev/shm is too small."""
     rank, _ = _crash(sim, -7, "Bus error")
-    return identified(sim, FaultCode.NATIVE_BUS_ERROR, rank, FaultCode.SHM_EXHAUSTED, why="its own stack and exit code -7")
+    return identified(
+        sim, FaultCode.NATIVE_BUS_ERROR, rank, FaultCode.SHM_EXHAUSTED, why="its own stack and exit code -7"
+    )
 
 
 @scenario("native")
 def illegal_instruction(sim: Simulation) -> Expected:
     """A binary for another processor."""
-    rank, _ = _crash(sim, -4, "Illegal instruction", "traps: python3[{pid}] trap invalid opcode ip:7f8a1b2c3d40 sp:7ffd5e6f7a80 error:0 in libfusedops.so[7f8a1b200000+1c0000]")
+    rank, _ = _crash(
+        sim,
+        -4,
+        "Illegal instruction",
+        "traps: python3[{pid}] trap invalid opcode ip:7f8a1b2c3d40 sp:7ffd5e6f7a80 error:0 in libfusedops.so[7f8a1b200000+1c0000]",
+    )
     return identified(sim, FaultCode.ILLEGAL_INSTRUCTION, rank, why="its own stack and exit code -4")
 
 
@@ -110,7 +125,13 @@ def killed_by_somebody(sim: Simulation) -> Expected:
     rank, at = _running(sim)
     sim.dies(rank, at, -9)
     collapse(sim, at, victim=rank)
-    return identified(sim, FaultCode.PROCESS_KILLED, rank, FaultCode.HOST_OOM_KILL, why="exit code -9 before all others, no memory line")
+    return identified(
+        sim,
+        FaultCode.PROCESS_KILLED,
+        rank,
+        FaultCode.HOST_OOM_KILL,
+        why="exit code -9 before all others, no memory line",
+    )
 
 
 @scenario("host")
@@ -134,7 +155,11 @@ def shared_memory_full(sim: Simulation) -> Expected:
     """A DataLoader worker dies of a bus error: /dev/shm is full."""
     rank, at = _running(sim)
     worker = sim.cluster.pid(rank) + 900
-    sim.say(rank, at - 0.1, "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).")
+    sim.say(
+        rank,
+        at - 0.1,
+        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+    )
     text = (
         f"RuntimeError: DataLoader worker (pid {worker}) is killed by signal: Bus error. It is possible that dataloader's "
         "workers are out of shared memory. Please try to raise your shared memory limit."
@@ -162,9 +187,6 @@ def _saving(sim: Simulation) -> float:
     """A run in the middle of a checkpoint; returns the time."""
     sim.begin()
     sim.train(sim.rng.randrange(4, 16) + 20)
-    from benchmarks.scenarios import trainers
-    from benchmarks.scenarios.journal import Source
-
     at = sim.now + 0.4
     for rank in sim.alive():
         sim.say(rank, at, *trainers.saving(sim.trainer, sim.clock(rank, at), rank, sim.step), stream=Source.STDOUT)
@@ -199,7 +221,14 @@ def disk_full_on_a_node(sim: Simulation) -> Expected:
         sim.raises(rank, when, ["OSError: [Errno 28] No space left on device: '/scratch/ckpt/shard.pt'"], SAVE_FRAMES)
         sim.dies(rank, when + 0.3, 1)
     collapse(sim, at + 0.5, victim=sim.cluster.on(node)[0])
-    return whole_node(sim, FaultCode.DISK_FULL, node, FaultCode.CHECKPOINT_SAVE_FAILURE, FaultCode.STORAGE_IO, why="errno 28 on all of a node")
+    return whole_node(
+        sim,
+        FaultCode.DISK_FULL,
+        node,
+        FaultCode.CHECKPOINT_SAVE_FAILURE,
+        FaultCode.STORAGE_IO,
+        why="errno 28 on all of a node",
+    )
 
 
 @scenario("storage")
@@ -207,7 +236,12 @@ def short_write(sim: Simulation) -> Expected:
     """torch.save says a full disk in its own words."""
     final = ["RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 1073741888 vs 1073741776"]
     return _save_fails(
-        sim, final, FaultCode.CHECKPOINT_SAVE_FAILURE, FaultCode.DISK_FULL, FaultCode.STORAGE_IO, why="first error, in torch.save"
+        sim,
+        final,
+        FaultCode.CHECKPOINT_SAVE_FAILURE,
+        FaultCode.DISK_FULL,
+        FaultCode.STORAGE_IO,
+        why="first error, in torch.save",
     )
 
 
@@ -215,11 +249,18 @@ def short_write(sim: Simulation) -> Expected:
 def input_output_error(sim: Simulation) -> Expected:
     """The node's drive fails under the data set."""
     rank, at = _running(sim)
-    sim.kernel(sim.node_of(rank), at - 1.1, "blk_update_request: I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 0")
+    sim.kernel(
+        sim.node_of(rank),
+        at - 1.1,
+        "blk_update_request: I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 0",
+    )
     sim.raises(rank, at, ["OSError: [Errno 5] Input/output error: '/data/shard_00117.bin'"], LOADER_FRAMES)
     sim.dies(rank, at + 0.4, 1)
     collapse(sim, at + 0.4, victim=rank)
-    return identified(sim, FaultCode.STORAGE_IO, rank, FaultCode.DATA_ERROR, why="errno 5 and the kernel's I/O error")
+    also = [(Accused(FaultCode.STORAGE_IO, None, sim.node_of(rank).name),)]
+    return identified(
+        sim, FaultCode.STORAGE_IO, rank, FaultCode.DATA_ERROR, also=also, why="errno 5 and the kernel's I/O error"
+    )
 
 
 @scenario("storage")
@@ -253,14 +294,7 @@ def node_lost(sim: Simulation) -> Expected:
     else:
         time_out(sim, sim.alive(), sim.work())
         settle(sim)
-    also = [tuple(_accused(FaultCode.NODE_LOST, r, node.name) for r in sim.cluster.on(node))]
-    return nobody(sim, FaultCode.NODE_LOST, node=node.name, also=also, why="every stream of the node ends at the same moment")
-
-
-def _accused(fault: FaultCode, rank: int, node: str):  # noqa: ANN202
-    from benchmarks.scenarios.expected import Accused
-
-    return Accused(fault, rank, node)
-
-
-_ = (STEP_FRAMES, VerdictStatus)
+    also = [tuple(Accused(FaultCode.NODE_LOST, r, node.name) for r in sim.cluster.on(node))]
+    return nobody(
+        sim, FaultCode.NODE_LOST, node=node.name, also=also, why="every stream of the node ends at the same moment"
+    )

@@ -22,6 +22,8 @@ class Grade(StrEnum):
     RIGHT = "right"
     PARTLY = "incomplete"
     """Names only true initiators, or abstains from naming none where others would do, but not the expected set."""
+    NODE = "node only"
+    """Names the node of a true initiator where the rank was wanted; tools/score.py counts it as wrong."""
     ABSTAINED = "abstained"
     WRONG = "wrong"
     """Names an innocent rank or node, or denies a failure."""
@@ -56,7 +58,10 @@ def judge(expected: Expected, found: Diagnosis) -> Judgement:
     guilty = frozenset(one.place for some in accepted for one in some)
     named = verdict.status in NAMES_SOMEONE
     if named:
-        grade = Grade.RIGHT if matches else Grade.PARTLY if said <= guilty else Grade.WRONG
+        homes = guilty | {("node", one.node) for some in accepted for one in some if one.node}
+        grade = (
+            Grade.RIGHT if matches else Grade.PARTLY if said <= guilty else Grade.NODE if said <= homes else Grade.WRONG
+        )
     elif verdict.status in {expected.status, *expected.also_status}:
         grade = Grade.RIGHT
     elif verdict.status is VerdictStatus.UNDETERMINED:
@@ -99,7 +104,9 @@ def diagnose(folder: Path, expected: Expected) -> Judgement:
 def explain(run: Run, expected: Expected) -> str:
     """Which episode was chosen, and what became of those that should have been."""
     found = run.findings
-    chosen = [f"chose {e.code} of {e.where} ({e.head.place} {e.inferred or e.head.body[:70]!r})" for e in found.roots[:2]]
+    chosen = [
+        f"chose {e.code} of {e.where} ({e.head.place} {e.inferred or e.head.body[:70]!r})" for e in found.roots[:2]
+    ]
     attempt = found.attempt
     from correlator.graphs.roots import find_roots
 

@@ -98,7 +98,9 @@ def agent_stopped(torch: Torch, now: datetime, agent_pid: int, pids: Sequence[in
     ]  # fmt: skip
 
 
-def rendezvous(torch: Torch, now: datetime, pid: int, node: int, ranks: Sequence[int], world: int, restart: int, master: str) -> list[str]:
+def rendezvous(
+    torch: Torch, now: datetime, pid: int, node: int, ranks: Sequence[int], world: int, restart: int, master: str
+) -> list[str]:
     """The INFO block that maps local to global ranks (B2)."""
     nodes = world // len(ranks)
     text = [

@@ -29,7 +29,9 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(family: str, *, layouts: Iterable[Layout] = tuple(Layout), skewed: bool = True) -> Callable[[Story], Story]:
+def scenario(
+    family: str, *, layouts: Iterable[Layout] = tuple(Layout), skewed: bool = True
+) -> Callable[[Story], Story]:
     """Register a story under its function's name."""
 
     def register(story: Story) -> Story:
@@ -40,7 +42,14 @@ def scenario(family: str, *, layouts: Iterable[Layout] = tuple(Layout), skewed: 
     return register
 
 
-def identified(sim: Simulation, fault: FaultCode, rank: int, *or_faults: FaultCode, why: str, also: Iterable[tuple[Accused, ...]] = ()) -> Expected:
+def identified(
+    sim: Simulation,
+    fault: FaultCode,
+    rank: int,
+    *or_faults: FaultCode,
+    why: str,
+    also: Iterable[tuple[Accused, ...]] = (),
+) -> Expected:
     """One rank started it; `or_faults` are other names that an expert may give to the same fault."""
     node = sim.node_of(rank).name
     others = tuple((Accused(other, rank, node),) for other in or_faults)
@@ -53,7 +62,9 @@ def identified(sim: Simulation, fault: FaultCode, rank: int, *or_faults: FaultCo
     )
 
 
-def tied(sim: Simulation, faults: dict[int, FaultCode], *, why: str, also: Iterable[tuple[Accused, ...]] = ()) -> Expected:
+def tied(
+    sim: Simulation, faults: dict[int, FaultCode], *, why: str, also: Iterable[tuple[Accused, ...]] = ()
+) -> Expected:
     """Several ranks failed independently, too close to be ordered."""
     guilty = tuple(Accused(fault, rank, sim.node_of(rank).name) for rank, fault in sorted(faults.items()))
     return Expected(VerdictStatus.TIED, guilty, tuple(also), collateral=collateral(sim, faults), why=why)
@@ -70,7 +81,14 @@ def whole_node(sim: Simulation, fault: FaultCode, node: int, *or_faults: FaultCo
     return Expected(VerdictStatus.TIED, also[0], tuple(also), (VerdictStatus.IDENTIFIED,), collateral(sim, ranks), why)
 
 
-def nobody(sim: Simulation, fault: FaultCode, *or_faults: FaultCode, node: str | None = None, why: str, also: Iterable[tuple[Accused, ...]] = ()) -> Expected:
+def nobody(
+    sim: Simulation,
+    fault: FaultCode,
+    *or_faults: FaultCode,
+    node: str | None = None,
+    why: str,
+    also: Iterable[tuple[Accused, ...]] = (),
+) -> Expected:
     """The scheduler, the fabric or a node started it, no rank."""
     others = tuple((Accused(other, None, node),) for other in or_faults)
     return Expected(

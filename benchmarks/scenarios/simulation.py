@@ -95,7 +95,9 @@ class Simulation:
         """The sequence number of the first collective of a step in the default group."""
         return 5 + WORKS_A_STEP * ((self.step + 1 if step is None else step) % 10_000)
 
-    def work(self, op: str = "ALLREDUCE", numel: int = 1_048_576, group: Group | None = None, seq: int | None = None) -> Work:
+    def work(
+        self, op: str = "ALLREDUCE", numel: int = 1_048_576, group: Group | None = None, seq: int | None = None
+    ) -> Work:
         """The collective in which the next step would wait."""
         return Work(group or self.world, seq or self.sequence(), op, numel, numel, self.timeout_s * 1000)
 
@@ -121,7 +123,9 @@ class Simulation:
         who = f"{self.node_of(rank).name}:{pid}:{pid + 70} [{self.cluster.local(rank)}]"
         self.say(rank, at, "", f"{stamp}{who} {source} NCCL WARN {text}", stream=Source.STDOUT)
 
-    def raises(self, rank: int, at: float, final: Sequence[str], frames: Sequence[Frame] = STEP_FRAMES, *, plain: bool = False) -> None:
+    def raises(
+        self, rank: int, at: float, final: Sequence[str], frames: Sequence[Frame] = STEP_FRAMES, *, plain: bool = False
+    ) -> None:
         """An uncaught Python exception; `plain` before the process group exists."""
         lines = traceback(final, frames)
         self.say(rank, at, *(lines if plain else self.torch.hooked(rank, lines)))
@@ -219,7 +223,9 @@ class Simulation:
         self.now += 5
 
 
-def new_simulation(rng: random.Random, launcher: Launcher, skew: Skew, *, console: bool, nodes: int = 4, gpus: int = 4) -> Simulation:
+def new_simulation(
+    rng: random.Random, launcher: Launcher, skew: Skew, *, console: bool, nodes: int = 4, gpus: int = 4
+) -> Simulation:
     """A run that is about to start, with everything that scenarios leave open drawn by chance."""
     start = 1_735_700_000 + rng.randrange(40_000_000)
     return Simulation(

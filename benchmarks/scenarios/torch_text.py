@@ -8,7 +8,9 @@ from datetime import datetime
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
 _REMOTE = "remote process exited or there was a network error"
-_HINT = "Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data."
+_HINT = (
+    "Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data."
+)
 _SOURCES = {(2, 1): (475, 489, 495, 916), (2, 3): (563, 577, 583, 1414), (2, 4): (607, 621, 627, 1515)}
 _NEWEST = (632, 684, 698, 1896)
 
@@ -149,7 +151,9 @@ class Torch:
             )  # fmt: skip
         return out
 
-    def dump_signal(self, now: datetime, rank: int, group: Group, origin: int | None, last: tuple[int, int]) -> list[str]:
+    def dump_signal(
+        self, now: datetime, rank: int, group: Group, origin: int | None, last: tuple[int, int]
+    ) -> list[str]:
         """What a rank prints when a timeout makes it dump; `origin` = the rank that signalled, None = itself (A4)."""
         if self.version < (2, 6):
             return []
@@ -162,7 +166,9 @@ class Torch:
             "for all ranks or the scheduled collective, for some reason, didn't run."
         )
         if origin is None:
-            first = self.c10d("E", now, rank, ("ProcessGroupNCCL.cpp", 2103), f"{tag} First PG on this rank to signal dumping.")
+            first = self.c10d(
+                "E", now, rank, ("ProcessGroupNCCL.cpp", 2103), f"{tag} First PG on this rank to signal dumping."
+            )
             said = f"{tag}Received a dump signal due to a collective timeout from this local rank and {tail}"
         else:
             first = self.c10d(

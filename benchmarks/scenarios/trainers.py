@@ -57,7 +57,10 @@ def progress(trainer: Trainer, now: datetime, rank: int, step: int, loss: float)
         case Trainer.LOGGER:
             return f"{_comma(now)} - trainer - INFO - step {step} loss {loss:.4f} lr 1.5e-04 grad_norm 0.231"
         case Trainer.HF:
-            return f"{{'loss': {loss:.4f}, 'grad_norm': 0.231, 'learning_rate': 1.5e-05, 'epoch': {step / 1000:.2f}, 'step': {step}}}"
+            bar = f"\r{step * 100 // 50_000:3d}%|{'#' * (step * 10 // 50_000):10}| {step}/50000 [07:30<9:10:00,  1.00s/it]"
+            return (
+                f"{bar}{{'loss': {loss:.4f}, 'grad_norm': 0.231, 'learning_rate': 1.5e-05, 'epoch': {step / 1000:.2f}}}"
+            )
 
 
 def saving(trainer: Trainer, now: datetime, rank: int, step: int) -> list[str]:
@@ -71,19 +74,31 @@ def saving(trainer: Trainer, now: datetime, rank: int, step: int) -> list[str]:
         case Trainer.LOGGER:
             return [f"{_comma(now)} - trainer - INFO - Saving checkpoint to /ckpt/step_{step:06d}"] if rank == 0 else []
         case Trainer.HF:
-            return [f"[INFO|trainer.py:4236] {_comma(now)} >> Saving model checkpoint to out/checkpoint-{step}"] if rank == 0 else []
+            return (
+                [f"[INFO|trainer.py:4236] {_comma(now)} >> Saving model checkpoint to out/checkpoint-{step}"]
+                if rank == 0
+                else []
+            )
 
 
 def saved(trainer: Trainer, now: datetime, rank: int, step: int) -> list[str]:
     """A checkpoint is complete."""
     match trainer:
         case Trainer.MEGATRON:
-            return [f"  successfully saved checkpoint from iteration {step:7d} to /ckpt [ t 1/1, p 1/1 ]"] if rank == 0 else []
+            return (
+                [f"  successfully saved checkpoint from iteration {step:7d} to /ckpt [ t 1/1, p 1/1 ]"]
+                if rank == 0
+                else []
+            )
         case Trainer.TITAN:
             said = "Finished saving the checkpoint (or staging if async is enabled)in 3.21 seconds."
             return [f"[rank{rank}]:[titan] {_comma(now)} - root - INFO - {said}"]
         case Trainer.LOGGER:
-            return [f"{_comma(now)} - trainer - INFO - Saved checkpoint /ckpt/step_{step:06d} in 3.2 s"] if rank == 0 else []
+            return (
+                [f"{_comma(now)} - trainer - INFO - Saved checkpoint /ckpt/step_{step:06d} in 3.2 s"]
+                if rank == 0
+                else []
+            )
         case Trainer.HF:
             return []
 

@@ -10,7 +10,9 @@ from benchmarks.scenarios.faults_native import LOADER_FRAMES
 from benchmarks.scenarios.journal import Line, Source
 from benchmarks.scenarios.layouts import Layout
 from benchmarks.scenarios.registry import identified, scenario, tied
-from benchmarks.scenarios.simulation import Launcher, Simulation
+from benchmarks.scenarios.simulation import VERSIONS, Launcher, Simulation
+from benchmarks.scenarios.torch_text import Torch
+from benchmarks.scenarios.trainers import Trainer
 from correlator.core.vocabulary import CollateralKind, FaultCode, VerdictStatus
 
 BUG = ["TypeError: unsupported operand type(s) for +: 'NoneType' and 'float'"]
@@ -54,7 +56,15 @@ def healthy_after_errors(sim: Simulation) -> Expected:
             "heartbeat to the metrics server failed: ConnectionResetError: [Errno 104] Connection reset by peer",
         )[number]
         sim.log(rank, at, "ERROR" if number < 2 else "WARNING", text)
-    sim.kernel(sim.cluster.nodes[1], sim.now + 1, kernel.xid(sim.cluster.bus(4), 63, "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate."))
+    sim.kernel(
+        sim.cluster.nodes[1],
+        sim.now + 1,
+        kernel.xid(
+            sim.cluster.bus(4),
+            63,
+            "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate.",
+        ),
+    )
     sim.train(25)
     return _healthy(sim, "training went on after each of them, and all ranks finish")
 
@@ -75,9 +85,19 @@ def old_errors_then_a_bug(sim: Simulation) -> Expected:
     sim.begin()
     sim.train(5)
     other = sim.some_rank(not_on=())
-    sim.log(other, sim.now + 0.1, "ERROR", "CUDA error: an illegal memory access was encountered (sanity kernel, ignored)")
+    sim.log(
+        other, sim.now + 0.1, "ERROR", "CUDA error: an illegal memory access was encountered (sanity kernel, ignored)"
+    )
     sim.log(other, sim.now + 0.2, "ERROR", "NCCL error: unhandled system error, falling back to sockets")
-    sim.say(other, sim.now + 0.3, "Traceback (most recent call last):", '  File "/workspace/data.py", line 61, in read', "    return handle.read()", "OSError: [Errno 5] Input/output error", stream=Source.STDERR)
+    sim.say(
+        other,
+        sim.now + 0.3,
+        "Traceback (most recent call last):",
+        '  File "/workspace/data.py", line 61, in read',
+        "    return handle.read()",
+        "OSError: [Errno 5] Input/output error",
+        stream=Source.STDERR,
+    )
     sim.log(other, sim.now + 0.4, "WARNING", "read failed, retrying in 5 s")
     sim.train(20)
     rank = sim.some_rank(not_on=(sim.node_of(other).index,))
@@ -93,13 +113,27 @@ def benign_xids(sim: Simulation) -> Expected:
     rank, at = _running(sim)
     bystander = sim.some_rank(not_on=(sim.node_of(rank).index,))
     node = sim.node_of(bystander)
-    sim.kernel(node, at - 400, kernel.xid(sim.cluster.bus(bystander), 13, "Graphics SM Warp Exception on (GPC 7, TPC 7, SM 0): Out Of Range Address", 999_001, "cuda-demo"))
+    sim.kernel(
+        node,
+        at - 400,
+        kernel.xid(
+            sim.cluster.bus(bystander),
+            13,
+            "Graphics SM Warp Exception on (GPC 7, TPC 7, SM 0): Out Of Range Address",
+            999_001,
+            "cuda-demo",
+        ),
+    )
     sim.kernel(node, at - 399, kernel.xid(sim.cluster.bus(bystander), 43, "Ch 00000020", 999_001, "cuda-demo"))
     _bug(sim, rank, at)
     collapse(sim, at + 0.4, victim=rank)
     for other in sim.cluster.on(node):
         if other in sim.ends:
-            sim.kernel(node, sim.ends[other].at + 0.2, kernel.xid(sim.cluster.bus(other), 45, "Ch 00000001", sim.cluster.pid(other)))
+            sim.kernel(
+                node,
+                sim.ends[other].at + 0.2,
+                kernel.xid(sim.cluster.bus(other), 45, "Ch 00000001", sim.cluster.pid(other)),
+            )
     return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="the Xids are of another process, or clean-up")
 
 
@@ -109,10 +143,20 @@ def xid_on_another_gpu(sim: Simulation) -> Expected:
     rank, at = _running(sim)
     node = sim.node_of(rank)
     other = next(r for r in sim.cluster.on(node) if r != rank)
-    sim.kernel(node, at - 20, kernel.xid(sim.cluster.bus(other), 63, "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate."))
+    sim.kernel(
+        node,
+        at - 20,
+        kernel.xid(
+            sim.cluster.bus(other),
+            63,
+            "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate.",
+        ),
+    )
     _bug(sim, rank, at)
     collapse(sim, at + 0.4, victim=rank)
-    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="a recorded row remap ends no process, least of all another rank's")
+    return identified(
+        sim, FaultCode.PYTHON_EXCEPTION, rank, why="a recorded row remap ends no process, least of all another rank's"
+    )
 
 
 @scenario("trap")
@@ -147,9 +191,7 @@ def first_watchdog_is_innocent(sim: Simulation) -> Expected:
     return identified(sim, FaultCode.RANK_STALLED, rank, why="who times out first came first")
 
 
-def _with_counters(sim: Simulation):  # noqa: ANN202
-    from benchmarks.scenarios.simulation import VERSIONS
-
+def _with_counters(sim: Simulation) -> Torch:
     return sim.rng.choice([version for version in VERSIONS if version.version >= (2, 6)])
 
 
@@ -164,7 +206,9 @@ def root_cause_is_a_victim(sim: Simulation) -> Expected:
     sim.stuck.add(rank)
     lose_peers(sim, at, rank, [r for r in sim.alive() if sim.node_of(r) != node], (1.5, 9.0))
     settle(sim)
-    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="its own exception came a second before the peer's loss")
+    return identified(
+        sim, FaultCode.PYTHON_EXCEPTION, rank, why="its own exception came a second before the peer's loss"
+    )
 
 
 @scenario("trap")
@@ -188,24 +232,35 @@ def mislabelled_by_the_application(sim: Simulation) -> Expected:
     victim = sim.some_rank(not_on=(sim.node_of(rank).index,))
     sim.raises(rank, at, ["ValueError: bad token id 151937"], LOADER_FRAMES)
     sim.dies(rank, at + 0.4, 1)
-    sim.log(victim, at + 1.0, "ERROR", "circuit breaker: category=cuda_error, a peer stopped answering (hints: OOM? ECC? see the runbook)")
+    sim.log(
+        victim,
+        at + 1.0,
+        "ERROR",
+        "circuit breaker: category=cuda_error, a peer stopped answering (hints: OOM? ECC? see the runbook)",
+    )
     lose_peers(sim, at + 0.4, rank)
     settle(sim)
-    return identified(sim, FaultCode.DATA_ERROR, rank, FaultCode.PYTHON_EXCEPTION, why="a label is no fault; the exception is")
+    return identified(
+        sim, FaultCode.DATA_ERROR, rank, FaultCode.PYTHON_EXCEPTION, why="a label is no fault; the exception is"
+    )
 
 
 @scenario("trap", skewed=False)
-def two_faults_out_of_order(sim: Simulation) -> Expected:
-    """A rank fails; eight seconds later another fails of something else: the first started it."""
+def two_faults_in_order(sim: Simulation) -> Expected:
+    """A rank fails; twenty seconds later another fails of something else: the first started it. Both log it with a time."""
+    sim.trainer = sim.rng.choice((Trainer.TITAN, Trainer.LOGGER))
+    sim.step_s = min(sim.step_s, 3.0)
     rank, at = _running(sim)
+    sim.log(rank, at - 0.01, "ERROR", "unhandled exception in the training loop, giving up")
     _bug(sim, rank, at)
     other = sim.some_rank(not_on=(sim.node_of(rank).index,))
-    late = at + 8
+    late = at + 20
+    sim.log(other, late - 0.01, "ERROR", "unhandled exception in the training loop, giving up")
     sim.raises(other, late, [f"{sim.torch.oom_class}: {sim.torch.oom(sim.cluster.local(other))}"])
     sim.dies(other, late + 0.3, 1)
-    lose_peers(sim, at + 9, rank)
+    lose_peers(sim, at + 21, rank)
     settle(sim)
-    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="eight seconds earlier, clocks that agree")
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="twenty seconds earlier, clocks that agree")
 
 
 @scenario("trap", skewed=False)
@@ -213,12 +268,23 @@ def crash_and_illegal_access_at_once(sim: Simulation) -> Expected:
     """A segfault and an illegal access on two nodes within two milliseconds: tied."""
     rank, at = _running(sim)
     other = sim.some_rank(not_on=(sim.node_of(rank).index, 0))
-    sim.say(rank, at, "Fatal Python error: Segmentation fault", "", "Current thread 0x00007f2b8c1fe740 (most recent call first):", '  File "/workspace/train.py", line 143 in train_step')
+    sim.say(
+        rank,
+        at,
+        "Fatal Python error: Segmentation fault",
+        "",
+        "Current thread 0x00007f2b8c1fe740 (most recent call first):",
+        '  File "/workspace/train.py", line 143 in train_step',
+    )
     sim.dies(rank, at + 0.2, -11)
     sim.raises(other, at + 0.002, sim.torch.cuda_error("an illegal memory access was encountered"))
     sim.dies(other, at + 0.3, 1)
     collapse(sim, at + 0.6, Ending.PEERS, victim=rank)
-    return tied(sim, {rank: FaultCode.NATIVE_SEGFAULT, other: FaultCode.CUDA_ILLEGAL_ADDRESS}, why="neither can cause the other, nor come first for sure")
+    return tied(
+        sim,
+        {rank: FaultCode.NATIVE_SEGFAULT, other: FaultCode.CUDA_ILLEGAL_ADDRESS},
+        why="neither can cause the other, nor come first for sure",
+    )
 
 
 @scenario("trap", skewed=False)
@@ -229,7 +295,14 @@ def all_ranks_segfault(sim: Simulation) -> Expected:
     at = sim.now + 0.3 * sim.step_s
     for rank in sim.cluster.ranks:
         when = at + 0.02 * sim.rng.random()
-        sim.say(rank, when, "Fatal Python error: Segmentation fault", "", "Current thread 0x00007f2b8c1fe740 (most recent call first):", '  File "/workspace/train.py", line 143 in train_step')
+        sim.say(
+            rank,
+            when,
+            "Fatal Python error: Segmentation fault",
+            "",
+            "Current thread 0x00007f2b8c1fe740 (most recent call first):",
+            '  File "/workspace/train.py", line 143 in train_step',
+        )
         sim.dies(rank, when + 0.1, -11)
     settle(sim)
     return tied(sim, dict.fromkeys(sim.cluster.ranks, FaultCode.NATIVE_SEGFAULT), why="all at once")
@@ -279,7 +352,9 @@ def same_gpu_in_all_attempts(sim: Simulation) -> Expected:
         lose_peers(sim, at + 0.4, rank)
         settle(sim)
         sim.now = max(end.at for end in sim.ends.values()) + 20
-    return identified(sim, FaultCode.GPU_ECC_DBE, rank, FaultCode.CUDA_ECC_UNCORRECTABLE, why="the same GPU ends all three")
+    return identified(
+        sim, FaultCode.GPU_ECC_DBE, rank, FaultCode.CUDA_ECC_UNCORRECTABLE, why="the same GPU ends all three"
+    )
 
 
 def _without(sim: Simulation, gone: set[int], *, agents: bool = False) -> None:
@@ -317,9 +392,17 @@ def log_of_the_initiator_missing(sim: Simulation) -> Expected:
     rank, at = _running(sim)
     _bug(sim, rank, at)
     collapse(sim, at + 0.4, victim=rank)
-    found = identified(sim, FaultCode.SILENT_EXIT, rank, FaultCode.PYTHON_EXCEPTION, why="its agent saw it leave with 1 before anything else")
+    found = identified(
+        sim,
+        FaultCode.SILENT_EXIT,
+        rank,
+        FaultCode.PYTHON_EXCEPTION,
+        why="its agent saw it leave with 1 before anything else",
+    )
     _without(sim, {rank})
-    return Expected(found.status, found.initiators, found.also, (VerdictStatus.UNDETERMINED,), found.collateral, found.why)
+    return Expected(
+        found.status, found.initiators, found.also, (VerdictStatus.UNDETERMINED,), found.collateral, found.why
+    )
 
 
 @scenario("trap", layouts=(Layout.FLAT,))
@@ -333,13 +416,12 @@ def initiator_and_agent_missing(sim: Simulation) -> Expected:
     settle(sim)
     _without(sim, set(sim.cluster.on(sim.node_of(rank))), agents=True)
     name = sim.node_of(rank).name
-    also = [(Accused(fault, None, name),) for fault in (FaultCode.RANK_STALLED, FaultCode.NODE_LOST, FaultCode.SILENT_EXIT)]
+    also = [
+        (Accused(fault, None, name),) for fault in (FaultCode.RANK_STALLED, FaultCode.NODE_LOST, FaultCode.SILENT_EXIT)
+    ]
     waiting = {r: k for r, k in _marks(sim).items() if sim.node_of(r) != sim.node_of(rank)}
     return Expected(VerdictStatus.UNDETERMINED, (), tuple(also), (), waiting, "a whole node is missing from the folder")
 
 
 def _marks(sim: Simulation) -> dict[int, str]:
     return {rank: marks[0][1] for rank, marks in sim.marks.items() if marks}
-
-
-_ = tied

@@ -39,15 +39,16 @@ def advise(
             f"Get {missing[0]} and run the diagnosis again." if missing else "Collect the logs of all ranks and nodes."
         )
         return Actions(first=first, resume=resume_words(checkpoint, None, lines))
+    dialects = _dialects(events)
     chosen = [(i, *finest(i, lines, catalogue)) for i in verdict.initiators]
     initiator, entry, line = chosen[0]
     known = known_of(initiator, line, lines, checkpoint)
     commands: list[str] = []
     for other, others_entry, others_line in chosen[:_MOST_PLACES]:
-        commands += _commands(others_entry, known_of(other, others_line, lines, checkpoint))
+        commands += _commands(others_entry, known_of(other, others_line, lines, checkpoint), dialects)
     return Actions(
         first=" ".join(filter(None, (_numbers(line), known.prose(entry.first_action), _others(verdict.initiators)))),
-        commands=tuple(dict.fromkeys([*commands[:_MOST_COMMANDS], *_isolate(chosen, events)])),
+        commands=tuple(dict.fromkeys([*commands[:_MOST_COMMANDS], *_isolate(chosen, dialects)])),
         verify=known.prose(entry.verification),
         resume=resume_words(checkpoint, entry, lines),
     )
@@ -71,11 +72,33 @@ def _numbers(line: Line | None) -> str:
     return "" if line is None else read(line).sentence
 
 
-def _commands(entry: Entry, known: Known) -> list[str]:
-    filled = (known.command(command) for command in entry.commands)
+def _dialects(events: pl.DataFrame | None) -> frozenset[str]:
+    """Which programs wrote the logs."""
+    if events is None:
+        return frozenset()
+    import polars as pl
+
+    return frozenset(events["dialect"].cast(pl.String).unique())
+
+
+def _commands(entry: Entry, known: Known, dialects: frozenset[str]) -> list[str]:
+    filled = (known.command(command) for command in entry.commands if _at_hand(command, dialects))
     return [
         f"{command}  # TRAIN: your launch command" if _TRAIN in command else command for command in filled if command
     ]
+
+
+_TOOLS = {
+    frozenset({"slurm", "slurm_control"}): ("sacct", "scontrol", "squeue", "sbatch"),
+    frozenset({"kubernetes"}): ("kubectl",),
+    frozenset({"ray"}): ("ray",),
+}
+"""Commands of a scheduler are of use only where the logs show that scheduler."""
+
+
+def _at_hand(command: str, dialects: frozenset[str]) -> bool:
+    tool = command.partition(" ")[0]
+    return all(tool not in tools or dialects & shown for shown, tools in _TOOLS.items())
 
 
 def _others(initiators: Sequence[Initiator]) -> str:
@@ -87,15 +110,12 @@ def _others(initiators: Sequence[Initiator]) -> str:
     return f"The same goes for rank{'s' if len(ranks) > 1 else ''} {fold_numbers(ranks)}."
 
 
-def _isolate(chosen: Sequence[tuple[Initiator, Entry, Line | None]], events: pl.DataFrame | None) -> list[str]:
+def _isolate(chosen: Sequence[tuple[Initiator, Entry, Line | None]], dialects: frozenset[str]) -> list[str]:
     """Commands that keep a bad node out of the next start, where the logs show which scheduler to tell."""
     bad = [(i.node, i, entry) for i, entry, _ in chosen if entry.drain and i.node is not None and is_shell_word(i.node)]
-    if not bad or events is None:
+    if not bad:
         return []
-    import polars as pl
-
     nodes = list(dict.fromkeys(node for node, _, _ in bad))
-    dialects = set(events["dialect"].cast(pl.String).unique())
     reason = " ".join(filter(None, (bad[0][2].code, bad[0][1].gpu)))
     if dialects & {"slurm", "slurm_control"}:
         listed = fold_hosts(nodes)

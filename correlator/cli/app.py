@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 import typer
 
 import correlator
-from correlator.cli import catalogue, diagnose, dialects, events, explain, schema, timeline
+from correlator.cli import catalogue, diagnose, dialects, events, explain, graph, notebook, schema, timeline, trace
 from correlator.core.errors import CorrelatorError
 
 EXIT_CODES = (
@@ -35,6 +35,7 @@ app.command("timeline")(timeline.timeline)
 app.command("events")(events.events)
 app.command("graph")(graph.graph)
 app.command("trace")(trace.trace)
+app.command("notebook")(notebook.notebook)
 app.command("explain")(explain.explain)
 app.command("catalogue")(catalogue.catalogue)
 app.command("dialects")(dialects.dialects)

@@ -208,9 +208,12 @@ def _rows(
 
 
 def _writer(run: Run, out: TextIO, *, as_json: bool, color: ColorChoice) -> TextRows | JsonRows:
+    from correlator.graphs.facts import prints_zone
     from correlator.reports.event_rows import JsonRows, TextRows
 
-    return JsonRows(out) if as_json else TextRows(out, run.topology, color=use_color(color, sys.stdout))
+    if as_json:
+        return JsonRows(out)
+    return TextRows(out, run.topology, color=use_color(color, sys.stdout), zoned=prints_zone(run.events))
 
 
 def _show(run: Run, query: Query, blocks: Iterable[pl.DataFrame], writer: TextRows | JsonRows) -> int:

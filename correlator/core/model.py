@@ -6,6 +6,7 @@ The JSON schema is generated from these dataclasses, so a field's name and type 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from correlator.core.vocabulary import ClockStatus, FaultClass, FaultCode, Order, Phase, VerdictStatus
@@ -89,7 +90,7 @@ class ClockEstimate:
     status: ClockStatus
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: the index below is kept on the instance
 class ClockModel:
     """All clock estimates of a run, and the order of two events that they allow."""
 
@@ -98,7 +99,11 @@ class ClockModel:
 
     def estimate(self, domain: str | None) -> ClockEstimate | None:
         """The estimate of a domain, or None."""
-        return next((e for e in self.estimates if e.node == domain), None)
+        return None if domain is None else self._by_node.get(domain)
+
+    @cached_property
+    def _by_node(self) -> dict[str, ClockEstimate]:
+        return {estimate.node: estimate for estimate in reversed(self.estimates)}
 
     def gap_ms(self, domain_a: str | None, ns_a: int, domain_b: str | None, ns_b: int) -> tuple[float, float] | None:
         """Interval of the true time from a to b in ms, printed times given; None where the clocks cannot say."""
@@ -267,3 +272,8 @@ class Diagnosis:
     skipped: tuple[SkippedFile, ...] = ()
     warnings: tuple[str, ...] = ()
     schema: Literal["correlator.diagnosis/1"] = SCHEMA
+
+    def _repr_html_(self) -> str:
+        from correlator.notebook.cards import diagnosis_card  # how a notebook shows it
+
+        return diagnosis_card(self)

@@ -210,7 +210,9 @@ def short_places(places: Iterable[tuple[int | None, str | None]]) -> str:
 
 def _where(causes: list[Cause], diagnosis: Diagnosis) -> str:
     """Ranks that the verdict counts under this kind, else those of the graph."""
-    places: list[tuple[int | None, str | None]] = [(c.rank, c.node) for c in diagnosis.collateral if c.kind == causes[0].code]
+    places: list[tuple[int | None, str | None]] = [
+        (c.rank, c.node) for c in diagnosis.collateral if c.kind == causes[0].code
+    ]
     if not places or causes[0].role == Role.INITIATING:
         places = [(rank, node) for c in causes for rank in (c.ranks or (None,)) for node in (c.nodes or (None,))]
     return short_places(places)
@@ -228,7 +230,17 @@ def _kinds(diagnosis: Diagnosis, catalogue: Catalogue | None, layer: int) -> lis
         role = Role.COLLATERAL.value
         first = min(times) if times else None
         groups.append(
-            Group(f"kind {kind}", str(kind), title_of(kind, role, catalogue), places, role, first, "", layer, False)
+            Group(
+                f"kind {kind}",
+                str(kind),
+                title_of(kind, role, catalogue),
+                places,
+                role,
+                first,
+                "",
+                layer,
+                explained=False,
+            )
         )
     return groups
 
@@ -243,9 +255,11 @@ def _without_graph(diagnosis: Diagnosis, catalogue: Catalogue | None) -> Story:
         where = short_places((i.rank, i.node) for i in found) or phrases.culprit(found[0])
         first = nanoseconds_of(found[0].time)
         title = title_of(code, role, catalogue)
-        groups.append(Group(f"root {code}", str(code), title, where, role, first, "", 0, True))
+        groups.append(Group(f"root {code}", str(code), title, where, role, first, "", 0, explained=True))
     groups += _kinds(diagnosis, catalogue, 1)
-    return Story(tuple(replace(group, id=f"g{number}") for number, group in enumerate(groups)), (), _margin_ms(diagnosis))
+    return Story(
+        tuple(replace(group, id=f"g{number}") for number, group in enumerate(groups)), (), _margin_ms(diagnosis)
+    )
 
 
 def _margin_ms(diagnosis: Diagnosis) -> float:

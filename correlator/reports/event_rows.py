@@ -30,8 +30,10 @@ Row = Mapping[str, Any]
 class TextRows:
     """Writes `~17:35:37.124 node077 [41] E rank_stalled  message  (file:line)`, a rule where rows are left out."""
 
-    def __init__(self, out: TextIO, topology: Topology, *, color: bool) -> None:
+    def __init__(self, out: TextIO, topology: Topology, *, color: bool, zoned: bool) -> None:
+        """`zoned`: times are UTC, else local to the reference clock."""
         self._out = out
+        self._zone = " UTC" if zoned else ""
         self._color = color
         self._day = ""
         self._number: int | None = None
@@ -47,7 +49,7 @@ class TextRows:
         day, clock = _day_and_clock(row["time_aligned"])
         if day and day != self._day:
             self._day = day
-            self._out.write(self._styled(f"--- {day} UTC", _DIM) + "\n")
+            self._out.write(self._styled(f"--- {day}{self._zone}", _DIM) + "\n")
         mark = self._styled("~", _YELLOW) if row["order_uncertain"] else " "
         is_line = row["signature"] == Context.LINE
         parts = [f"{mark}{clock:<12}", self._writer(row), self._level(row)]

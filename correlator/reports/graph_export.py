@@ -43,8 +43,7 @@ def export_graph(diagnosis: Diagnosis, details: Details, out: TextIO, *, graph_f
             lines = [_json_text(_plain_graph(graph, details), diagnosis)]
         case _:
             assert_never(graph_format)
-    for line in lines:
-        out.write(line + "\n")
+    out.writelines(line + "\n" for line in lines)
 
 
 # --- Mermaid: the folded graph, since its renderers stop at a few hundred edges --------------------------------------
@@ -60,7 +59,7 @@ def mermaid_lines(story: Story, *, most_boxes: int = 60, most_links: int = 120) 
         yield f'  {group.id}["{label}"]{_mermaid_class(group)}'
     links = [link for link in story.links if link.cause in shown and link.effect in shown]
     for link in links[:most_links]:
-        count = f' -->|"×{link.count}"| ' if link.count > 1 else " --> "
+        count = f' -->|"\N{MULTIPLICATION SIGN}{link.count}"| ' if link.count > 1 else " --> "
         yield f"  {link.cause}{count}{link.effect}"
     if any(group.role == Role.INITIATING for group in story.groups[:most_boxes]):
         yield "  classDef started fill:#fdecea,stroke:#c4281f,color:#15181d"
@@ -73,7 +72,7 @@ def _mermaid_class(group: Group) -> str:
 def _mermaid_text(text: str) -> str:
     """Text inside Mermaid's quotes: everything that it, Markdown or HTML could take for an order is a character code."""
     text = visible(clipped(text, LONGEST_LABEL))
-    return "".join(c if c.isalnum() or c in " .,:/+-'?×…" else f"#{ord(c)};" for c in text)
+    return "".join(c if c.isalnum() or c in " .,:/+-'?\N{MULTIPLICATION SIGN}…" else f"#{ord(c)};" for c in text)
 
 
 # --- DOT -------------------------------------------------------------------------------------------------------------
@@ -128,9 +127,7 @@ def _plain_graph(graph: CauseGraph, details: Details) -> nx.DiGraph[str]:
     for cause in graph.causes:
         plain.add_node(cause.id, **_node_values(cause, graph, details))
     for link in graph.links:
-        plain.add_edge(
-            link.cause, link.effect, rule=_text(link.rule), q=round(link.q, 4), reason=_text(link.reason)
-        )
+        plain.add_edge(link.cause, link.effect, rule=_text(link.rule), q=round(link.q, 4), reason=_text(link.reason))
     return plain
 
 

@@ -145,7 +145,11 @@ def _headline(diagnosis: Diagnosis, catalogue: Catalogue | None) -> Headline:
         case VerdictStatus.IDENTIFIED | VerdictStatus.TIED:
             if not suspects:
                 return Headline(status.value, "Nobody is named", "", ())
-            who = suspects[0].who[:1].upper() + suspects[0].who[1:] if suspects[0].who.startswith(("rank", "the ")) else suspects[0].who
+            who = (
+                suspects[0].who[:1].upper() + suspects[0].who[1:]
+                if suspects[0].who.startswith(("rank", "the "))
+                else suspects[0].who
+            )
             return Headline(status.value, who, suspects[0].title, suspects if len(suspects) > 1 else ())
         case _:
             assert_never(status)
@@ -172,7 +176,7 @@ def _ran(diagnosis: Diagnosis) -> str:
     if first is None or last is None:
         return ""
     same_day = first[:10] == last[:10]
-    return f"{phrases.moment(first)} – {phrases.clock_time(last) if same_day else phrases.moment(last)}"
+    return f"{phrases.moment(first)} \N{EN DASH} {phrases.clock_time(last) if same_day else phrases.moment(last)}"
 
 
 def _facts(diagnosis: Diagnosis) -> Iterable[Fact]:
@@ -183,7 +187,11 @@ def _facts(diagnosis: Diagnosis) -> Iterable[Fact]:
     earliest = min(initiators, key=lambda i: (i.time is None, i.time or ""))
     margin = earliest.time_uncertainty_ms
     known = earliest.time is not None and margin is not None and margin >= 1
-    yield Fact("Since", phrases.moment(earliest.time), f"± {phrases.duration(margin or 0)}, on the corrected clock" if known else "")
+    yield Fact(
+        "Since",
+        phrases.moment(earliest.time),
+        f"± {phrases.duration(margin or 0)}, on the corrected clock" if known else "",
+    )
     if len(initiators) == 1 and (place := phrases.place_details(initiators[0])):
         yield Fact("Where", place)
     classes = dict.fromkeys(i.fault_class.value for i in initiators)
@@ -195,7 +203,9 @@ def _facts(diagnosis: Diagnosis) -> Iterable[Fact]:
         yield Fact("Dragged in", phrases.count_places(diagnosis.collateral), "not to blame")
 
 
-def _collateral(diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catalogue | None) -> Iterable[CollateralKindView]:
+def _collateral(
+    diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catalogue | None
+) -> Iterable[CollateralKindView]:
     start = min((ns for i in diagnosis.verdict.initiators if (ns := nanoseconds_of(i.time)) is not None), default=None)
     kinds: dict[str, list[Collateral]] = {}
     for entry in diagnosis.collateral:
@@ -221,11 +231,13 @@ def _collateral(diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catal
 
 
 def _row(members: Sequence[Collateral], start_ns: int | None, graph: CauseGraph | None) -> CollateralRow:
-    timed = sorted(((ns, e.time) for e in members if (ns := nanoseconds_of(e.time)) is not None), key=lambda pair: pair[0])
+    timed = sorted(
+        ((ns, e.time) for e in members if (ns := nanoseconds_of(e.time)) is not None), key=lambda pair: pair[0]
+    )
     time = later = ""
     if timed:
         first, last = phrases.clock_time(timed[0][1]), phrases.clock_time(timed[-1][1])
-        time = first if first == last else f"{first} – {last}"
+        time = first if first == last else f"{first} \N{EN DASH} {last}"
         if start_ns is not None and timed[0][0] - start_ns >= 1_000_000:
             later = "+" + phrases.duration((timed[0][0] - start_ns) / 1e6)
     cited = next((entry for entry in members if entry.evidence), None)

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from correlator.core.model import Collateral, Diagnosis, Evidence, Initiator
 from correlator.core.ranges import fold_hosts, fold_numbers
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode
+from correlator.core.vocabulary import FaultCode
 from correlator.reports import phrases
 from correlator.reports.causes import CauseGraph, nanoseconds_of
 from correlator.reports.details import Details
-
-if TYPE_CHECKING:
-    import polars as pl
+from correlator.reports.lanes_events import HORIZON_NS, Wait, margins_of, ranks_of, steps_of, steps_to_show, waits_of
 
 MOST_LANES = 72
 """Up to here every rank has a lane of its own."""
 MOST_FOLDED_LANES = 40
-MOST_STEPS = 240
-STEPS_BEFORE = 4
-"""So many steps before the failure are shown at least."""
-_HORIZON_NS = 600_000_000_000
 _STARTED = "initiating"
 
 
@@ -34,14 +27,6 @@ class Mark:
     time_ns: int | None
     uncertainty_ms: float | None
     words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """A wait in a collective, from its start to the rank's end (None: to the end of the picture)."""
-
-    low_ns: int
-    high_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +76,8 @@ class _Place:
 
 def swim(diagnosis: Diagnosis, details: Details | None, graph: CauseGraph | None) -> Swim:
     """The picture of a diagnosis. Without details there are no waits, steps or healthy ranks in it."""
-    margins = {} if details is None else _margins(details.events)
-    waits = {} if details is None else _waits(details.events, graph)
+    margins = {} if details is None else margins_of(details.events)
+    waits = {} if details is None else waits_of(details.events, graph)
     places: dict[tuple[int | None, str], _Place] = {}
     for initiator in diagnosis.verdict.initiators:
         _put(places, _accused(initiator, waits))
@@ -105,10 +90,12 @@ def swim(diagnosis: Diagnosis, details: Details | None, graph: CauseGraph | None
     ordered = _in_order(list(places.values()))
     lanes = [_lane([place]) for place in ordered] if len(ordered) <= MOST_LANES else _folded(ordered)
     times = _times(places.values())
-    steps = [] if details is None else _steps(details.events, min(times, default=None), max(times, default=None))
+    steps = [] if details is None else steps_of(details.events, min(times, default=None), max(times, default=None))
     if not times:
-        times = [ns for ns in map(nanoseconds_of, (diagnosis.run.first_time, diagnosis.run.last_time)) if ns is not None]
-    anchors = sorted([*times, *_steps_to_show(steps, times)])
+        times = [
+            ns for ns in map(nanoseconds_of, (diagnosis.run.first_time, diagnosis.run.last_time)) if ns is not None
+        ]
+    anchors = sorted([*times, *steps_to_show(steps, times)])
     return Swim(tuple(lanes), tuple(steps), tuple(anchors), folded=len(ordered) > MOST_LANES)
 
 
@@ -130,8 +117,12 @@ def _put(places: dict[tuple[int | None, str], _Place], place: _Place) -> None:
 
 
 def _accused(initiator: Initiator, waits: dict[int, Wait]) -> _Place:
-    words = f"{phrases.culprit(initiator)}: {initiator.fault.value}, {_when(initiator.time, initiator.time_uncertainty_ms)}"
-    mark = Mark(_STARTED, nanoseconds_of(initiator.time), initiator.time_uncertainty_ms, words + _cited(initiator.evidence))
+    words = (
+        f"{phrases.culprit(initiator)}: {initiator.fault.value}, {_when(initiator.time, initiator.time_uncertainty_ms)}"
+    )
+    mark = Mark(
+        _STARTED, nanoseconds_of(initiator.time), initiator.time_uncertainty_ms, words + _cited(initiator.evidence)
+    )
     absent = initiator.fault is FaultCode.RANK_STALLED and bool(waits)
     return _Place(initiator.rank, initiator.node or "", accused=True, absent=absent, marks=(mark,), waits=())
 
@@ -147,7 +138,12 @@ def _dragged(entry: Collateral, waits: dict[int, Wait], margins: dict[tuple[str,
         wait = Wait(wait.low_ns, max(time, wait.low_ns))
     spans = () if wait is None else (wait,)
     return _Place(
-        entry.rank, entry.node or "", accused=False, absent=False, marks=(Mark(str(entry.kind), time, margin, words),), waits=spans
+        entry.rank,
+        entry.node or "",
+        accused=False,
+        absent=False,
+        marks=(Mark(str(entry.kind), time, margin, words),),
+        waits=spans,
     )
 
 
@@ -215,62 +211,6 @@ def _alike(a: Sequence[_Place], b: Sequence[_Place]) -> bool:
     return a[0].accused == b[0].accused
 
 
-# --- from the event table --------------------------------------------------------------------------------------------
-
-
-def _margins(events: pl.DataFrame) -> dict[tuple[str, int], float]:
-    """(file, line) -> uncertainty in ms of the lines that tell of faults and collateral."""
-    import polars as pl
-
-    told = events.filter(pl.col("body").is_not_null() & pl.col("time_uncertainty_ms").is_not_null())
-    rows = told.select("log_file_path", "line_number", "time_uncertainty_ms")
-    return {(file, line): margin for file, line, margin in rows.iter_rows()}
-
-
-def ranks_of(events: pl.DataFrame) -> list[tuple[int, str | None]]:
-    """Every rank of the table with the node that most of its lines name."""
-    import polars as pl
-
-    counted = events.filter(pl.col("rank").is_not_null()).group_by("rank", "host_name").len()
-    ordered = counted.sort("rank", pl.col("host_name").is_null(), "len", "host_name", descending=[False, False, True, False])
-    return list(ordered.unique("rank", keep="first", maintain_order=True).select("rank", "host_name").iter_rows())
-
-
-def _waits(events: pl.DataFrame, graph: CauseGraph | None) -> dict[int, Wait]:
-    """Since when each rank waited: a timeout says how long it ran, a flight-recorder entry when it was entered."""
-    import polars as pl
-
-    time = pl.coalesce("time_aligned", "timestamp").dt.epoch("ns")
-    waits: dict[int, Wait] = {}
-    timeouts = events.filter((pl.col("event_name") == CollateralKind.COLLECTIVE_TIMEOUT.value) & pl.col("rank").is_not_null())
-    for rank, ns, attributes in timeouts.select("rank", time, "attributes").iter_rows():
-        known = {pair["key"]: pair["value"] for pair in attributes or ()}
-        ran_ms = _number(known.get("ran_ms")) or _number(known.get("timeout_ms"))
-        if ns is not None and ran_ms is not None:
-            low = ns - int(ran_ms * 1e6)
-            if rank not in waits or low < waits[rank].low_ns:
-                waits[rank] = Wait(low, ns)
-    cited = [number for cause in graph.causes if cause.kind == "hub" for number in cause.event_ids] if graph else []
-    entries = events.filter(
-        (pl.col("event_name") == Context.COLLECTIVE_ENTRY.value)
-        & pl.col("rank").is_not_null()
-        & pl.col("event_id").is_in(pl.Series(sorted(cited), dtype=pl.UInt64).implode())
-    )
-    for rank, ns in entries.select("rank", time).iter_rows():
-        if ns is not None and (rank not in waits or ns < waits[rank].low_ns):
-            waits[rank] = Wait(ns, waits[rank].high_ns if rank in waits else None)
-    return waits
-
-
-def _number(text: str | None) -> float | None:
-    """A length of a wait in ms, if it is one that a run could have lasted."""
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if 0 < value < 1e10 else None
-
-
 def _times(places: Iterable[_Place]) -> list[int]:
     """All that the picture has to show: marks with the margins of the accused, and the starts of waits."""
     times = []
@@ -279,31 +219,8 @@ def _times(places: Iterable[_Place]) -> list[int]:
             if mark.time_ns is None:
                 continue
             times.append(mark.time_ns)
-            if place.accused and mark.uncertainty_ms is not None and mark.uncertainty_ms * 1e6 < _HORIZON_NS:
+            if place.accused and mark.uncertainty_ms is not None and mark.uncertainty_ms * 1e6 < HORIZON_NS:
                 margin = int(mark.uncertainty_ms * 1e6)
                 times += [mark.time_ns - margin, mark.time_ns + margin]
         times += [wait.low_ns for wait in place.waits]
     return times
-
-
-def _steps(events: pl.DataFrame, first_ns: int | None, last_ns: int | None) -> list[tuple[int, int]]:
-    """Steps as they were reported, thinned; of a failed run those near the failure."""
-    import polars as pl
-
-    time = pl.coalesce("time_aligned", "timestamp").dt.epoch("ns").alias("ns")
-    steps = events.filter((pl.col("event_name") == Context.PROGRESS.value) & pl.col("step").is_not_null())
-    table = steps.select(time, "step").drop_nulls().group_by("step").agg(pl.col("ns").min()).sort("ns", "step")
-    if first_ns is not None and last_ns is not None:
-        table = table.filter(pl.col("ns").is_between(first_ns - _HORIZON_NS, last_ns)).tail(MOST_STEPS)
-    elif table.height > MOST_STEPS:
-        table = table.gather_every(-(-table.height // MOST_STEPS))
-    return [(ns, step) for ns, step in table.select("ns", "step").iter_rows()]
-
-
-def _steps_to_show(steps: Sequence[tuple[int, int]], times: Sequence[int]) -> list[int]:
-    """The last steps before the failure, as far as they are not much farther from it than it lasted."""
-    if not times:
-        return []
-    span = max(max(times) - min(times), 60_000_000_000)
-    before = [ns for ns, _ in steps if min(times) - span <= ns <= min(times)]
-    return before[-STEPS_BEFORE:]

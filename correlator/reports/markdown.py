@@ -106,7 +106,9 @@ def _verdict(diagnosis: Diagnosis) -> Iterable[str]:
     for who, initiator in _suspects(verdict.initiators):
         margin = initiator.time_uncertainty_ms
         since = phrases.moment(initiator.time) + (
-            f" ± {phrases.duration(margin)}" if initiator.time is not None and margin is not None and margin >= 1 else ""
+            f" ± {phrases.duration(margin)}"
+            if initiator.time is not None and margin is not None and margin >= 1
+            else ""
         )
         what = f"{code(initiator.fault.value)}, {initiator.fault_class.value}"
         doing = phrases.phase(initiator.phase, initiator.step)

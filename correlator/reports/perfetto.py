@@ -54,8 +54,8 @@ def write_trace(diagnosis: Diagnosis, details: Details, out: TextIO) -> None:
         "flows_against_the_clock": trace.backward,
     }
     out.write('{"displayTimeUnit":"ms",\n"otherData":' + json.dumps(head) + ',\n"traceEvents":[\n')
-    for number, event in enumerate(events):
-        out.write((",\n" if number else "") + json.dumps(event, separators=(",", ":"), allow_nan=False))
+    texts = (json.dumps(event, separators=(",", ":"), allow_nan=False) for event in events)
+    out.writelines((",\n" if number else "") + text for number, text in enumerate(texts))
     out.write("\n]}\n")
 
 
@@ -93,7 +93,9 @@ class _Trace:
         yield from _thread(pid, tid, "the node itself" if rank is None else f"rank {rank}", tid)
         placed = place(self.material.slices.get(home, ()))
         for track in sorted({item.track for item in placed} - {0, MOST_TRACKS}):
-            yield from _thread(pid, _overflow(tid, track), f"rank {rank}, overlapping {track}" if rank is not None else "more", tid)
+            yield from _thread(
+                pid, _overflow(tid, track), f"rank {rank}, overlapping {track}" if rank is not None else "more", tid
+            )
         for number, item in enumerate(placed):
             if item.track == MOST_TRACKS:
                 yield from self._asynchronous(item, pid, tid, f"{pid}.{tid}.{number}")
@@ -104,7 +106,11 @@ class _Trace:
             yield self._slice(item, pid, track)
         for instant in self.material.instants.get(home, ()):
             scope = "p" if instant.initiating else "t"
-            yield self._at(instant.at_ns, "i", pid, tid, instant.name) | {"s": scope, "cat": "fault", "args": dict(instant.args)}
+            yield self._at(instant.at_ns, "i", pid, tid, instant.name) | {
+                "s": scope,
+                "cat": "fault",
+                "args": dict(instant.args),
+            }
         suffix = "" if rank is None else f" (rank {rank})"
         for count in self.material.counts.get(home, ()):
             yield self._at(count.at_ns, "C", pid, tid, count.name + suffix) | {"args": {count.name: count.value}}
@@ -135,7 +141,11 @@ class _Trace:
 
     def _slice(self, item: Slice, pid: int, tid: int) -> Event:
         length = (item.end_ns - item.start_ns) / 1000
-        return self._at(item.start_ns, "X", pid, tid, item.name) | {"dur": length, "cat": item.category, "args": dict(item.args)}
+        return self._at(item.start_ns, "X", pid, tid, item.name) | {
+            "dur": length,
+            "cat": item.category,
+            "args": dict(item.args),
+        }
 
     def _asynchronous(self, item: Slice, pid: int, tid: int, name: str) -> Iterator[Event]:
         common = {"cat": item.category, "id": name}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from correlator.core.vocabulary import Context, Role
 from correlator.reports.causes import CauseGraph, Sign
 from correlator.reports.cleaning import clipped, visible
-from correlator.reports.lanes import ranks_of
+from correlator.reports.lanes_events import ranks_of
 from correlator.reports.perfetto_tracks import Slice
 
 if TYPE_CHECKING:
@@ -125,7 +125,9 @@ def _collectives(material: Material, timed: pl.DataFrame, last_ns: int) -> None:
         "log_file_path",
         "attributes",
     )
-    for node, rank, ns, printed, group, op, seq, margin, file, attributes in columns.sort("rank", "ns", "collective_seq").iter_rows():
+    for node, rank, ns, printed, group, op, seq, margin, file, attributes in columns.sort(
+        "rank", "ns", "collective_seq"
+    ).iter_rows():
         known = {pair["key"]: pair["value"] for pair in attributes or ()}
         done = _whole(known.get("completed_ns"))
         completed = done is not None or known.get("state") == "completed"
@@ -170,7 +172,9 @@ def _causes(material: Material, graph: CauseGraph) -> None:
             start += ANCHOR_NS
         taken.add((home, start // ANCHOR_NS))
         category = "initiator" if cause.id in graph.roots else cause.role
-        material.slices.setdefault(home, []).append(Slice(start, start + ANCHOR_NS, cause.code, category, args, cause.id))
+        material.slices.setdefault(home, []).append(
+            Slice(start, start + ANCHOR_NS, cause.code, category, args, cause.id)
+        )
 
 
 def _instants(material: Material, timed: pl.DataFrame) -> None:

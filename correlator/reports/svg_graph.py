@@ -130,7 +130,11 @@ def _later(late_ms: float, margin_ms: float) -> str:
 
 
 def _wrapped(text: str, characters: int, lines: int) -> list[str]:
-    return textwrap.wrap(visible(clipped(text, 400)), max(characters, 8), max_lines=lines, placeholder=" …") if text else []
+    return (
+        textwrap.wrap(visible(clipped(text, 400)), max(characters, 8), max_lines=lines, placeholder=" …")
+        if text
+        else []
+    )
 
 
 def _box(group: Group, lines: list[tuple[str, str]], x: float, y: float, width: float, height: float) -> Box:
@@ -153,7 +157,11 @@ def _curves(story: Story, boxes: dict[str, Box]) -> list[Curve]:
         x1 += max(-0.35 * a.width, min(0.35 * a.width, (x2 - x1) * 0.12))
         bend = (y2 - y1) * 0.5
         path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2 - 5:.1f}"
-        label = f"×{counts[link.effect]}" if counts[link.effect] > 1 and last[link.effect] == number else ""
+        label = (
+            f"\N{MULTIPLICATION SIGN}{counts[link.effect]}"
+            if counts[link.effect] > 1 and last[link.effect] == number
+            else ""
+        )
         words = f"{link.rule}: {link.reason} ({link.q:.2f})"
         curves.append(Curve(path, link.q, label, round(x2 + 7, 1), round(y2 - 8, 1), words))
     return curves

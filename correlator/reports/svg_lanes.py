@@ -239,7 +239,11 @@ def _binned(marks: Sequence[Mark], scale: Scale, height: float, unknown_x: float
         places.setdefault((round(x / BIN) * BIN, family), []).append(mark)
     for (x, family), found in sorted(places.items(), key=lambda item: (item[0][0], item[0][1])):
         kinds = Counter(mark.kind for mark in found)
-        words = found[0].words if len(found) == 1 else ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        words = (
+            found[0].words
+            if len(found) == 1
+            else ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        )
         share = (len(found) / len(marks)) ** 0.5
         yield Bar(family, round(x - BIN / 2, 1), BIN, round(max(share * height * 0.9, 5.0), 1), words)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from correlator.reports import phrases
 from correlator.reports.causes import moment_of
@@ -94,7 +95,7 @@ def scale_of(times: Iterable[int], left: float, right: float) -> Scale:
     """An axis that shows all the times, with breaks in the longest of the gaps between them."""
     anchors = sorted(set(times)) or [0]
     span = anchors[-1] - anchors[0]
-    gaps = sorted(zip(anchors, anchors[1:], strict=False), key=lambda gap: (gap[0] - gap[1], gap[0]))
+    gaps = sorted(pairwise(anchors), key=lambda gap: (gap[0] - gap[1], gap[0]))
     quiet = [gap for gap in gaps if gap[1] - gap[0] > max(QUIET_SHARE * span, QUIET_FLOOR_NS)][:MOST_BREAKS]
     if quiet and sum(high - low for low, high in quiet) < span // 2:
         quiet = []

@@ -26,6 +26,11 @@ def _pbs(hit: Hit) -> Iterable[Event]:
     yield with_attributes(hit.make(), reason="time_limit" if hit.match[1] else "preemption", target="job")
 
 
+def _timeout_tool(hit: Hit) -> Iterable[Event]:
+    """coreutils' `timeout -v` around the command: a limit that the user set."""
+    yield with_attributes(hit.make(), reason="time_limit", target="step")
+
+
 def _memory(hit: Hit) -> Iterable[Event]:
     yield with_attributes(hit.make(), scope="job")
 
@@ -39,6 +44,23 @@ PATTERNS = (
         lookalikes=("TERM_RUNLIMIT is 3600 s for this queue",),
         source=_SOURCE,
         build=_lsf,
+    ),
+    LinePattern(
+        id="batch.lsf_exit",
+        event_name=Context.MESSAGE,
+        regex=r"Exited with exit code (?P<exit_code>\d{1,3})\.",
+        samples=("Exited with exit code 139.",),
+        lookalikes=("Exited with exit code 139, retrying",),
+        source=_SOURCE,
+    ),
+    LinePattern(
+        id="batch.timeout_tool",
+        event_name=Context.SCHEDULER_CANCELLED,
+        regex=r"timeout: sending signal (?P<signal>[A-Z]+) to command",
+        samples=("timeout: sending signal TERM to command 'python'",),
+        lookalikes=("timeout: failed to run command 'pyhton'",),
+        source=_SOURCE,
+        build=_timeout_tool,
     ),
     LinePattern(
         id="batch.pbs_killed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from correlator.core.event import Event
@@ -29,6 +30,24 @@ def _hip_fault(hit: Hit) -> Iterable[Event]:
     yield with_attributes(hit.make(), hsa_node=hit.match[1], address=hit.match[2], reason=hit.match[3])
 
 
+def _amdgpu_fault(hit: Hit) -> Iterable[Event]:
+    """The process stands in the line itself (older drivers) or in the next one."""
+    lines = hit.record.messages if hit.record else (hit.line.message,)
+    process = next((match for match in map(_AMD_PROCESS.search, lines) if match), None)
+    address = next((match for match in map(_AMD_ADDRESS.search, lines) if match), None)
+    event = hit.make(
+        gpu=normalise_pci(hit.match["address"]),
+        process_pid=int(process[2]) if process else None,
+        line_count=len(lines),
+        attributes=(),
+    )
+    yield with_attributes(
+        event, hub=hit.match["hub"], pid_name=process[1] if process else None, address=address[1] if address else None
+    )
+
+
+_AMD_PROCESS = re.compile(r"(?:Process|process) ([^ \n]{1,64}) pid (\d{1,9})")
+_AMD_ADDRESS = re.compile(r"in page starting at address (0x[0-9a-f]{1,16})")
 PATTERNS = (
     LinePattern(
         id="nvswitch.sxid_fatal",
@@ -124,6 +143,23 @@ PATTERNS = (
         ),
         lookalikes=("[Nov 30 2025 01:02:03] [INFO] [tid 12727] multicast team request setup done",),
         source=_SOURCE,
+    ),
+    LinePattern(
+        id="amdgpu.page_fault",
+        event_name=FaultCode.GPU_MMU_FAULT,
+        role=Role.INITIATING,
+        regex=r"amdgpu (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: \[(?P<hub>\w+)\] (?:no-retry |retry )?page fault \(",
+        requires=frozenset({Layer.KERNEL}),
+        record="amdgpu_fault",
+        priority=65,
+        samples=(
+            "[12345.678901] amdgpu 0000:0e:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:173 vmid:8 pasid:32791)",
+            "[12345.678901] amdgpu 0000:0e:00.0: amdgpu: [mmhub0] no-retry page fault (src_id:0 ring:173 vmid:8 pasid:32791, "
+            "for process python3 pid 4245 thread python3 pid 4245)",
+        ),
+        lookalikes=("[12345.678901] amdgpu 0000:0e:00.0: amdgpu: [gfxhub] ready",),
+        source="formats.md H3",
+        build=_amdgpu_fault,
     ),
     LinePattern(
         id="hip.memory_fault",

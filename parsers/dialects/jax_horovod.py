@@ -73,6 +73,36 @@ PATTERNS = (
         source="formats.md I1",
     ),
     LinePattern(
+        id="jax.barrier_timeout",
+        event_name=CollateralKind.COLLECTIVE_TIMEOUT,
+        role=Role.COLLATERAL,
+        regex=(
+            r"(?:DEADLINE_EXCEEDED: )?Barrier timed out\. (?:Barrier_id|Id): (?P<barrier>[^ \n]+)"
+            r"|Stopping coordination service as cluster registration failed"
+        ),
+        anchor=Anchor.ANYWHERE,
+        samples=(
+            "DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: NAME. Timed out task names:",
+            "Barrier timed out. Id: [Init]Wait_for_all_tasks_to_register::0. This usually happens because a task triggered the "
+            "barrier too early or too slowly.",
+            "Stopping coordination service as cluster registration failed. This may be due to 1) some tasks crashed earlier",
+        ),
+        lookalikes=("Barrier passed. Id: [Init]Wait_for_all_tasks_to_register::0",),
+        source="formats.md I1",
+    ),
+    LinePattern(
+        id="jax.rendezvous_waits",
+        event_name=Context.MESSAGE,
+        regex=r"This thread has been waiting for `(?P<rendezvous>[^`\n]+)`? for (?P<waited_s>\d+) seconds and may be stuck",
+        anchor=Anchor.ANYWHERE,
+        samples=(
+            "This thread has been waiting for `rendezvous` for 10 seconds and may be stuck. Expected 8 threads to join the "
+            "rendezvous, but only 7 of them arrived on time.",
+        ),
+        lookalikes=("This thread has been waiting for `rendezvous`",),
+        source="formats.md I1",
+    ),
+    LinePattern(
         id="jax.leader_lost",
         event_name=CollateralKind.STORE_LOST,
         role=Role.COLLATERAL,

@@ -194,6 +194,15 @@ _NOISE = (
         source=_SOURCE,
     ),
     LinePattern(
+        id="kernel.gpfs_error",
+        event_name=Context.MESSAGE,
+        regex=r"mmfs: \[[EX]\] ",
+        severity=Severity.ERROR,
+        samples=("Nov 30 01:02:03 node03 mmfs[812]: mmfs: [E] Disk failure. Volume gpfs1. rc = 5.",),
+        lookalikes=("Nov 30 01:02:03 node03 mmfs[812]: mmfs: [I] Mounted gpfs1.",),
+        source=_SOURCE,
+    ),
+    LinePattern(
         id="kernel.group_killed",
         event_name=Context.MESSAGE,
         regex=r"Tasks in (?P<cgroup>[^ \n]+) are going to be killed due to memory\.oom\.group set",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import Context, FaultCode, Role
+from correlator.core.vocabulary import Context, FaultCode, Phase, Role
 from correlator.parsers.base import Anchor, Dialect, Hit, LinePattern
 from correlator.parsers.dialects.support import with_attributes
 
@@ -19,6 +20,13 @@ _SIGNAL_FAULTS: dict[int, FaultCode] = {
 }
 
 
+_WRAPPED_SIGNAL = re.compile(r"exited on signal (\d{1,2})\b")
+_EXIT_CODE = re.compile(r"Exit code: +(-?\d{1,9})")
+_ERROR_CODE = re.compile(r"with errorcode (-?\d{1,9})")
+_MPICH_CODE = re.compile(r"= +EXIT CODE: (\d{1,9})")
+_MPICH_SIGNAL = re.compile(r"= +KILLED BY SIGNAL: (\d{1,2})\b")
+
+
 def _pid(text: str) -> int | None:
     """Open MPI 4.1 prints PID 0 where it does not know it."""
     return int(text[:9]) or None
@@ -26,13 +34,27 @@ def _pid(text: str) -> int | None:
 
 def _process_ended(hit: Hit) -> Iterable[Event]:
     rank, pid, host, signal = hit.match.groups()
+    if signal is None and (wrapped := _WRAPPED_SIGNAL.search(_rest_of_block(hit))):
+        signal = wrapped[1]
     yield hit.make(
         rank=int(rank), process_pid=_pid(pid), host_name=host.rstrip("."), exit_code=-int(signal) if signal else None
     )
 
 
+def _rest_of_block(hit: Hit) -> str:
+    """The further lines of a report between two rulers; mpirun wraps its sentences there."""
+    return "\n".join(hit.record.messages[1:]) if hit.record else ""
+
+
+def _first_process(hit: Hit) -> Iterable[Event]:
+    """`Exit code:` stands in the next line."""
+    code = _EXIT_CODE.search(_rest_of_block(hit))
+    yield hit.make(exit_code=int(code[1]) if code else None)
+
+
 def _aborted(hit: Hit) -> Iterable[Event]:
-    code = hit.match[2]
+    wrapped = _ERROR_CODE.search(_rest_of_block(hit)) if hit.match[2] is None else None
+    code = wrapped[1] if wrapped else hit.match[2]
     yield with_attributes(hit.make(rank=int(hit.match[1]), exit_code=int(code) if code else None), reason="MPI_ABORT")
 
 
@@ -42,7 +64,14 @@ def _lost_daemon(hit: Hit) -> Iterable[Event]:
 
 def _mpich_ended(hit: Hit) -> Iterable[Event]:
     rank, pid, host = hit.match.groups()
-    yield hit.make(rank=int(rank) if rank else None, process_pid=_pid(pid), host_name=host)
+    rest = _rest_of_block(hit)
+    code, signal = _MPICH_CODE.search(rest), _MPICH_SIGNAL.search(rest)
+    exit_code = -int(signal[1]) if signal else int(code[1]) if code else None
+    yield hit.make(rank=int(rank) if rank else None, process_pid=_pid(pid), host_name=host, exit_code=exit_code)
+
+
+def _teardown(hit: Hit) -> Iterable[Event]:
+    yield with_attributes(hit.make(), phase=Phase.TEARDOWN.value)
 
 
 def _caught_signal(hit: Hit) -> Iterable[Event]:
@@ -69,6 +98,7 @@ PATTERNS = (
             "mpirun noticed that the job aborted, but has no info as to the process that caused that situation.",
             "[1,3]<stdout>:started process rank 3 of 16 on node node03",
         ),
+        record="mpi_block",
         source=_SOURCE,
         build=_process_ended,
     ),
@@ -81,6 +111,7 @@ PATTERNS = (
             "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",
         ),
         lookalikes=("NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.",),
+        record="mpi_block",
         source=_SOURCE,
         build=_aborted,
     ),
@@ -90,7 +121,9 @@ PATTERNS = (
         regex=r"[ \t]*Process name: \[(?:\[[0-9]+,[0-9]+\],|[^ \n@]+@[0-9]+,)(?P<rank>[0-9]{1,7})\]",
         samples=("  Process name: [[12345,1],3]", "  Process name: [prterun-node01-4242@1,3]"),
         lookalikes=("  Process name: python3",),
+        record="mpi_block",
         source=_SOURCE,
+        build=_first_process,
     ),
     LinePattern(
         id="mpi.lost_daemon",
@@ -110,8 +143,22 @@ PATTERNS = (
         regex=r"=[ \t]+(?:RANK ([0-9]{1,7}) )?PID ([0-9]+) RUNNING AT ([^ \n]+)",
         samples=("=   PID 4245 RUNNING AT node03", "=   RANK 3 PID 4245 RUNNING AT node03"),
         lookalikes=("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",),
+        record="mpi_block",
         source=_SOURCE,
         build=_mpich_ended,
+    ),
+    LinePattern(
+        id="mpi.job_aborted",
+        event_name=Context.PHASE,
+        regex=r"(?:Primary job[ \t]+terminated normally, but \d+ process(?:es)? returned|=[ \t]+BAD TERMINATION OF ONE OF YOUR)",
+        samples=(
+            "Primary job  terminated normally, but 1 process returned",
+            "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        ),
+        lookalikes=("Primary job  terminated normally.",),
+        priority=20,
+        source=_SOURCE,
+        build=_teardown,
     ),
     LinePattern(
         id="mpi.signal_block",

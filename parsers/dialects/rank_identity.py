@@ -124,5 +124,13 @@ DIALECT = Dialect(
             priority=40,
             source="accelerate's state, printed over several lines",
         ),
+        LinePattern(
+            id="identity.glog_header",
+            event_name=Context.RUN_CONFIG,
+            regex=rf"Running on machine: (?P<host_name>{_NAME})",
+            samples=("Running on machine: node03",),
+            lookalikes=("Running on machine: <unknown>",),
+            source="formats.md I1: the head of a glog file",
+        ),
     ),
 )

@@ -83,6 +83,14 @@ DIALECT = Dialect(
             source="formats.md A3, G3",
         ),
         LinePattern(
+            id="native.failure_handler",
+            event_name=Context.MESSAGE,
+            regex=r"\[failure_signal_handler\.cc : \d+\] RAW: Signal (?P<signal>\d+) raised",
+            samples=("[failure_signal_handler.cc : 332] RAW: Signal 11 raised at PC=0x7f while already in AbslFailureSignalHandler()",),
+            lookalikes=("[failure_signal_handler.cc : 332] RAW: installed",),
+            source="formats.md G3",
+        ),
+        LinePattern(
             id="native.device_assert",
             event_name=FaultCode.CUDA_DEVICE_ASSERT,
             role=Role.INITIATING,

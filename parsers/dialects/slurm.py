@@ -64,13 +64,22 @@ def _cancelled(hit: Hit) -> Iterable[Event]:
     """The line itself has no stamp; the time inside is the step daemon's own clock, in whole seconds."""
     target, _, node, printed_time, cause = hit.match.groups()
     reason = next((name for words, name in _REASONS if words in (cause or "").upper()), "cancelled")
-    time_ns = wall_clock_ns(printed_time)
-    event = hit.make(host_name=node)
-    if time_ns is not None:
-        event = replace(
-            event, timestamp_ns=time_ns, time_source=TimeSource.EXPLICIT, time_granularity_ms=1000.0, time_zone=None
-        )
-    yield with_attributes(event, reason=reason, target=target.lower())
+    yield with_attributes(_at(hit.make(host_name=node), printed_time), reason=reason, target=target.lower())
+
+
+def _at(event: Event, printed: str) -> Event:
+    """The event at the time that the line prints inside its words."""
+    time_ns = wall_clock_ns(printed)
+    if time_ns is None:
+        return event
+    return replace(
+        event, timestamp_ns=time_ns, time_source=TimeSource.EXPLICIT, time_granularity_ms=1000.0, time_zone=None
+    )
+
+
+def _stepd_terminated(hit: Hit) -> Iterable[Event]:
+    target, _, node, printed = hit.match.groups()
+    yield with_attributes(_at(hit.make(host_name=node), printed), reason="cancelled", target=target.lower())
 
 
 def _step_ended(reason: str) -> Build:
@@ -166,7 +175,7 @@ PATTERNS = (
     LinePattern(
         id="slurm.stepd_terminated",
         event_name=Context.SCHEDULER_CANCELLED,
-        regex=r"\*\*\* (STEP|JOB) ([^ \n]+) STEPD TERMINATED ON ([^ \n]+) AT ",
+        regex=r"\*\*\* (STEP|JOB) ([^ \n]+) STEPD TERMINATED ON ([^ \n]+) AT ([^ \n]+)",
         anchor=Anchor.ANYWHERE,
         requires=_ANY,
         samples=(
@@ -175,7 +184,7 @@ PATTERNS = (
         ),
         lookalikes=("slurmstepd: error: *** STEP 123456.0 ON node03 CANCELLED AT 2025-11-30T01:02:03 ***",),
         source=_SOURCE,
-        build=_step_ended("cancelled"),
+        build=_stepd_terminated,
     ),
     LinePattern(
         id="slurm.teardown",

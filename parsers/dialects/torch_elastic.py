@@ -121,6 +121,15 @@ _STOPPED = (
         build=_signalled,
     ),
     LinePattern(
+        id="elastic.launcher_signal",
+        event_name=Context.AGENT_SIGNALLED,
+        regex=r"Got termination signal: (?P<signal>[\w.]+)",
+        samples=("Got termination signal: 15",),
+        lookalikes=("Got termination signals: none",),
+        source="formats.md B2",
+        build=_signalled,
+    ),
+    LinePattern(
         id="elastic.stopping_workers",
         event_name=Context.PHASE,
         regex=_ROLE + r"Stopping worker group",
@@ -209,9 +218,20 @@ _LIFE = (
     ),
 )
 
+_NOTES = (
+    LinePattern(
+        id="elastic.log_tail_failed",
+        event_name=Context.MESSAGE,
+        regex=r"error in log tailor for (?:default|trainer|worker)(?P<local_rank>\d+)\. (?P<reason>\w+)",
+        samples=("error in log tailor for default3. FileNotFoundError",),
+        lookalikes=("error in log tailor for all",),
+        source="formats.md B5",
+    ),
+)
+
 DIALECT = Dialect(
     name="torch_elastic",
     title="torchrun agents (torch.distributed.elastic)",
-    patterns=_WORKERS + _STOPPED + _LIFE,
+    patterns=_WORKERS + _STOPPED + _LIFE + _NOTES,
     source="formats.md B1-B2",
 )

@@ -94,6 +94,31 @@ _EVENT = (
     '"metadata": "{\\"group_world_size\\": 2, \\"local_rank\\": [3]}", "agent_restarts": 0, "duration_ms": null}}'
 )
 
+_AGENT_EVENT = (
+    '{"name": "torchelastic.worker.status.FAILED", "source": "AGENT", "timestamp": 0, "metadata": {"run_id": "77", '
+    '"global_rank": null, "group_rank": 1, "worker_id": null, "hostname": "node03", "state": "FAILED"}}'
+)
+_RENDEZVOUS_EVENT = (
+    '{"name": "dynamic_rendezvous", "run_id": "77", "message": "The node has failed", "hostname": "node03", "pid": 12345, '
+    '"node_state": "FAILED", "master_endpoint": "node01:29500", "rank": 1, "local_id": 0, "error_trace": ""}'
+)
+
+
+def _agent_event(hit: Hit) -> Iterable[Event]:
+    """What an agent reports of itself: `group_rank` and a rendezvous event's `rank` number the nodes."""
+    outer = _mapping(hit.line.text[hit.line.text.find("{") :])
+    facts = _mapping(outer.get("metadata")) or outer
+    host = facts.get("hostname")
+    event = hit.make(
+        host_name=host if isinstance(host, str) and host else None,
+        node_rank=_number(facts.get("group_rank", facts.get("rank"))),
+        process_pid=_number(facts.get("pid")),
+        rank=None,
+        attributes=(),
+    )
+    yield with_attributes(event, state=facts.get("state") or facts.get("node_state"))
+
+
 DIALECT = Dialect(
     name="torch_elastic_records",
     title="torchrun reports of many lines and its event JSON",
@@ -133,6 +158,16 @@ DIALECT = Dialect(
             anchor=Anchor.ANYWHERE,
             source="formats.md B7",
             build=_worker_event,
+        ),
+        LinePattern(
+            id="elastic.event_agent",
+            event_name=Context.MESSAGE,
+            regex=r'\{"name": "torchelastic\.worker\.status\.\w+", "source": "AGENT"|\{"name": "[\w.]*rendezvous[\w.]*", "run_id": ',
+            samples=(_AGENT_EVENT, _RENDEZVOUS_EVENT),
+            lookalikes=(_EVENT,),
+            anchor=Anchor.LINE,
+            source="formats.md B7",
+            build=_agent_event,
         ),
     ),
 )

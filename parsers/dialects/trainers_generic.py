@@ -115,6 +115,16 @@ PATTERNS = (
         build=_step,
     ),
     LinePattern(
+        id="trainer.bare_step",
+        event_name=Context.PROGRESS,
+        regex=r"Training: step (?P<step>[0-9]{1,12})",
+        bulk=True,
+        priority=22,
+        samples=("I1130 01:02:03.451247 140641718562816 trainer.py:501] Training: step 198",),
+        lookalikes=("Training: steps of the warm-up",),
+        source="formats.md I1",
+    ),
+    LinePattern(
         id="trainer.batch_done",
         event_name=Context.PROGRESS,
         regex=r"rank (?P<rank>[0-9]{1,9}): batch (?P<step>[0-9]{1,12})",

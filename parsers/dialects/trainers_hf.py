@@ -86,6 +86,15 @@ PATTERNS = (
         build=_eval_dict,
     ),
     LinePattern(
+        id="slime.eval_dict",
+        event_name=Context.EVALUATION,
+        regex=r"eval (?P<step>\d{1,12}): \{'eval",
+        samples=("eval 12: {'eval/aime': 0.33}",),
+        lookalikes=("perf 12: {'perf/rollout_time': 33.1}",),
+        priority=30,
+        source="formats.md F8",
+    ),
+    LinePattern(
         id="hf.train_summary",
         event_name=Context.TRAINING_FINISHED,
         regex=r"\{'train_runtime': ",

@@ -5,9 +5,19 @@ They say nothing about a cause. `requires` is empty and the anchor is the printe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from correlator.core.event import Event
 from correlator.core.vocabulary import Context
-from correlator.parsers.base import Anchor, Dialect, LinePattern
+from correlator.parsers.base import Anchor, Dialect, Hit, LinePattern
+from correlator.parsers.partial_lines import PARTIAL_ID
 from correlator.parsers.table import UNCLASSIFIED_PRIORITY
+
+
+def _no_event(_hit: Hit) -> Iterable[Event]:
+    """The cut itself is no event; what the whole line says is found by other patterns."""
+    return ()
+
 
 DIALECT = Dialect(
     name="unclassified",
@@ -35,6 +45,23 @@ DIALECT = Dialect(
             anchor=Anchor.LINE,
             priority=UNCLASSIFIED_PRIORITY,
             source="formats.md R8",
+        ),
+        LinePattern(
+            id=PARTIAL_ID,
+            event_name=Context.MESSAGE,
+            regex=(
+                r"(?:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d) std(?:out|err) P |"
+                r'^\{"log":"[^\n]*[^n\n]","stream":"std(?:out|err)")'
+            ),
+            samples=(
+                "2025-11-30T01:02:03.123456789Z stderr P RuntimeError: CUDA error: an illegal mem",
+                '{"log":"RuntimeError: CUDA error: an illegal mem","stream":"stderr","time":"2025-11-30T01:02:03.1Z"}',
+            ),
+            lookalikes=("2025-11-30T01:02:03.123456789Z stderr F ory access was encountered",),
+            anchor=Anchor.LINE,
+            priority=UNCLASSIFIED_PRIORITY,
+            source="formats.md E2: a line cut into pieces of 16 KiB",
+            build=_no_event,
         ),
     ),
 )

@@ -118,6 +118,14 @@ def _bracketed(peeling: Peeling, match: re.Match[str]) -> str | None:
     return _without_place(peeling, rest) if match["when"][2] == "/" else rest
 
 
+def _inline_time(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """Megatron's `[after training is done] datetime: ...`: the time stands behind the words, which stay (formats.md F1)."""
+    if peeling.stamps or not peeling.stamp(Layer.LOGGING, match["when"]):
+        return None
+    peeling.layers.append(Layer.LOGGING)
+    return match.string
+
+
 def _access(peeling: Peeling, match: re.Match[str]) -> str | None:
     """A web server's access log: the address is the client's, not the writer's."""
     return None if peeling.spoken() else _voice(peeling, match)
@@ -240,6 +248,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("[", re.compile(rf"\[(?P<rank>\d{{1,6}})\] (?P<level>{_LEVEL}): "), _voice, second=DIGITS),
     Rule("[", re.compile(rf"\[([A-Za-z_][\w-]{{0,40}})\] (?={ISO} - )"), _app_tag, second=LETTERS + "_"),
+    Rule("[", re.compile(rf"\[[a-z][^\]\n]{{5,80}}\] datetime: (?P<when>{ISO})"), _inline_time, second=LETTERS),
     Rule("[", re.compile(r"\[[Rr]ank[ =:]? ?(\d{1,6})(?:/\d{1,6})?\]:? ?"), _rank_tag, second="rR"),
     Rule("rR", re.compile(r"[Rr]ank[ =](\d{1,6})(?:/\d{1,6})?: "), _rank_tag),
     Rule("(", re.compile(r"\((\d{1,6})\) "), _rank_tag),

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from correlator.parsers.records import desync, device_assert, faulthandler, kernel_blocks, launcher, native, traceback
+from correlator.parsers.records import (
+    amdgpu,
+    desync,
+    device_assert,
+    faulthandler,
+    gpu_query,
+    kernel_blocks,
+    launcher,
+    native,
+    traceback,
+)
 from correlator.parsers.records.window import Stitcher
 
 STITCHERS: dict[str, Stitcher] = {
@@ -21,6 +31,8 @@ STITCHERS: dict[str, Stitcher] = {
         kernel_blocks.XID_BLOCK,
         device_assert.STITCHER,
         desync.STITCHER,
+        amdgpu.STITCHER,
+        gpu_query.STITCHER,
     )
 }
 

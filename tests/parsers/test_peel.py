@@ -208,7 +208,7 @@ CASES: tuple[tuple[str, str, dict[str, object], str], ...] = (
         {"rank": 3, "pid": 4245, "logger": "composer.x", "severity": Severity.INFO},
         "msg",
     ),
-    ("2025-11-30T01:02:03.123456Z [info     ] msg rank=3", "logging", {"severity": Severity.INFO}, "msg"),
+    ("2025-11-30T01:02:03.123456Z [info     ] msg rank=3", "logging", {"severity": Severity.INFO, "rank": 3}, "msg"),
     ("[11/30/25 01:02:03] INFO     msg", "logging", {"severity": Severity.INFO}, "msg"),
     (
         '{"event": "msg", "level": "error", "timestamp": "2025-11-30T01:02:03.123456Z", "rank": 3}',
