@@ -35,7 +35,7 @@ CONTEXT_LINES = 100
 Target = str | Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run(RunViews):
     """A run that was read: its event table, topology, clocks and, on first use, its diagnosis.
 

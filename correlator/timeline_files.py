@@ -18,7 +18,6 @@ from correlator.core.vocabulary import Context
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 VERSION_KEY = b"correlator.schema_version"
 STORED_KEY = b"correlator.stored"

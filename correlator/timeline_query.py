@@ -196,7 +196,9 @@ class OrderMarks:
         """True where neither the clocks nor a common file say that a row is later than the one above."""
         import polars as pl
 
-        bounds = [pl.col("domain").replace_strict(self._bound(side), default=None, return_dtype=pl.Float64) for side in (0, 1)]
+        bounds = [
+            pl.col("domain").replace_strict(self._bound(side), default=None, return_dtype=pl.Float64) for side in (0, 1)
+        ]
         facts = rows.select(
             pl.col("log_file_path").cast(pl.String).alias("file"),
             pl.col("clock_domain").cast(pl.String).alias("domain"),
@@ -256,6 +258,12 @@ def parse_events(texts: Iterable[str]) -> tuple[str, ...]:
             raise UsageError(f"no such event: {name}", hint=hint)
         chosen.update(dict.fromkeys(found))
     return tuple(chosen)
+
+
+def last_time(events: pl.DataFrame) -> datetime | None:
+    """The run's last time, which words like `10 minutes ago` are relative to; None where no line has one."""
+    last = events["time_aligned"].max()
+    return last if isinstance(last, datetime) else None
 
 
 def parse_time(text: str, last: datetime | None) -> datetime:

@@ -9,7 +9,6 @@ import networkx as nx
 
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
 from correlator.graphs.episodes import (
-    HARDWARE_KERNEL,
     Episode,
     build_episodes,
     exit_episodes,
@@ -22,13 +21,14 @@ from correlator.graphs.inferred import (
     lost_nodes,
     mismatches,
     missing_rendezvous,
-    silent_ranks,
     stops,
     told_from_outside,
 )
+from correlator.graphs.placing import place_node_faults
 from correlator.graphs.recovery import Advance, advance_of, recovered
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import Edge, Rejection, Scene
+from correlator.graphs.silence import silent_ranks
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     """Episodes, inferred episodes, hubs and edges of an attempt."""
     facts = [fact for fact in all_facts if fact.attempt == attempt]
     advance = advance_of(run.events, list(facts), attempt, run.clocks)
-    stated = _placed([_weakened(e, facts) for e in build_episodes(facts)])
+    stated = place_node_faults([_weakened(e, facts) for e in build_episodes(facts)])
     survived = [e for e in stated if recovered(e, advance, run.clocks)]
     episodes = [e for e in stated if e not in survived]
-    ends = process_ends(facts)
+    ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
     episodes = place_memory_kills([*episodes, *exit_episodes(ends, 0)])
     episodes += lost_nodes(facts, run.topology)
     hubs = [hub for hub in wait_hubs(run, facts, attempt) if hub.waiters]
     episodes += mismatches(hubs)
     faulty = frozenset(e.rank for e in episodes if e.role is Role.INITIATING and e.rank is not None)
-    episodes += silent_ranks(hubs, facts, run.topology, faulty, attempt)
+    episodes = place_node_faults([*episodes, *silent_ranks(hubs, facts, run.topology, faulty, attempt)])
     missing = missing_rendezvous(facts, episodes, run.topology)
     episodes += [missing] if missing else []
     episodes += stops(facts)
@@ -73,6 +73,8 @@ _APPLICATION_KERNEL = (FaultCode.GPU_MMU_FAULT, FaultCode.NATIVE_SEGFAULT)
 
 def _weakened(episode: Episode, facts: Sequence[Fact]) -> Episode:
     """Kernel faults of application kinds say little about a rank that shows no fault of its own (benign Xid 13/31)."""
+    if _only_recorded(episode):
+        return replace(episode, specificity=0.4)
     if not (episode.from_kernel and episode.code in _APPLICATION_KERNEL):
         return episode
     told = (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW)
@@ -83,17 +85,10 @@ def _weakened(episode: Episode, facts: Sequence[Fact]) -> Episode:
     return episode if suffers else replace(episode, specificity=0.6)
 
 
-def _placed(episodes: Sequence[Episode]) -> list[Episode]:
-    """A GPU fault in a kernel log whose GPU no line ties to a rank belongs to the one rank of that node with a CUDA error."""
-    placed = []
-    for episode in episodes:
-        if not (episode.code in HARDWARE_KERNEL and episode.from_kernel and episode.rank is None):
-            placed.append(episode)
-            continue
-        here = [e for e in episodes if e.node == episode.node and e.rank is not None]
-        ranks = {e.rank for e in here if str(e.code).startswith(("cuda_", "cublas_"))}
-        placed.append(replace(episode, rank=ranks.pop()) if len(ranks) == 1 else episode)
-    return placed
+def _only_recorded(episode: Episode) -> bool:
+    """Xid 63 alone: a row was marked for remapping, which by itself ends nothing (formats.md H1)."""
+    numbers = {fact.attribute("xid") for fact in episode.facts}
+    return episode.code == FaultCode.GPU_ECC_DBE and numbers == {"63"}
 
 
 def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Rejection, ...]]:

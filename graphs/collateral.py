@@ -22,6 +22,7 @@ _OWN_WORDS = (
     CollateralKind.ACTOR_DIED,
     CollateralKind.SECONDARY_ABORT,
 )
+_TOLD = (CollateralKind.TERMINATED_BY_LAUNCHER, CollateralKind.SCHEDULER_CANCEL)
 _EVIDENCE_LINES = 3
 
 
@@ -80,8 +81,10 @@ def _kind(
         kind = CollateralKind.TERMINATED_BY_LAUNCHER if _signalled_only(roots) else CollateralKind(stop.code)
         return kind, stop.facts, stop.id
     if faults:
-        return CollateralKind.SECONDARY_ABORT, faults[0].facts, faults[0].id
-    told = [e for e in scene.by_rank.get(rank, ()) if e.code == CollateralKind.TERMINATED_BY_LAUNCHER]
+        waited = faults[0].code == FaultCode.RENDEZVOUS_TIMEOUT
+        kind = CollateralKind.COLLECTIVE_TIMEOUT if waited else CollateralKind.SECONDARY_ABORT
+        return kind, faults[0].facts, faults[0].id
+    told = [e for e in scene.by_rank.get(rank, ()) if e.code in _TOLD]
     if told:
         return told[0].code, told[0].facts, told[0].id
     return _by_scheduler(scene, node, roots)
@@ -132,19 +135,8 @@ def _by_scheduler(scene: Scene, node: str | None, roots: Sequence[Episode]) -> t
     """Nothing of the rank's own and no agent's word: the scheduler's list of ended tasks, if it has the node."""
     if not roots:
         return None
-    import json
-
-    for fact in scene.facts:
-        if fact.name != "task_exit" or node is None:
-            continue
-        try:
-            nodes = json.loads(fact.attribute("nodes") or "[]")
-        except ValueError:
-            continue
-        if node in nodes:
-            return CollateralKind.SCHEDULER_CANCEL, (fact,), ""
-    cancel = next((f for f in scene.facts if f.name == "scheduler_cancelled"), None)
-    return (CollateralKind.SCHEDULER_CANCEL, (cancel,), "") if cancel is not None else None
+    told = scene.task_exits.get(node or "") or scene.cancelled
+    return None if told is None else (CollateralKind.SCHEDULER_CANCEL, (told,), "")
 
 
 def _paths(graph: nx.DiGraph[str], roots: Sequence[Episode]) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from correlator.core.model import ClockModel, Evidence
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity
+from correlator.core.vocabulary import CollateralKind, FaultCode, FileKind, Order, Role, Severity
 from correlator.graphs.facts import CODES, Fact, Window, order_of_windows, same_writer_order, window_of
 
 MERGE_WITHIN_S = 30.0
@@ -225,108 +225,3 @@ def iso(ns: int | None, *, zoned: bool) -> str | None:
     except (OverflowError, ValueError, OSError):
         return None
     return f"{stamp:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}" + ("Z" if zoned else "")
-
-
-# --- process ends ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessEnd:
-    """How one rank's process ended, by a launcher's word. `told` = an agent had signalled it first."""
-
-    attempt: int
-    rank: int
-    node: str | None
-    exit_code: int
-    told: bool
-    facts: tuple[Fact, ...]
-
-
-SIGNAL_FAULTS: dict[int, FaultCode] = {
-    -11: FaultCode.NATIVE_SEGFAULT,
-    -7: FaultCode.NATIVE_BUS_ERROR,
-    -4: FaultCode.ILLEGAL_INSTRUCTION,
-    -9: FaultCode.PROCESS_KILLED,
-    -6: FaultCode.NATIVE_ABORT,
-    -8: FaultCode.NATIVE_ABORT,
-}
-
-
-def normal_exit(code: int) -> int:
-    """128+n of a shell wrapper is signal n (formats.md B3)."""
-    return 128 - code if 128 < code < 160 else code
-
-
-def process_ends(facts: Sequence[Fact]) -> list[ProcessEnd]:
-    """Exit reports of single ranks, merged over the launchers that repeat them."""
-    told = {
-        (f.attempt, f.rank)
-        for f in facts
-        if f.name == Context.WORKER_SIGNALLED and f.rank is not None and f.attribute("unreliable") != "true"
-    }
-    by_rank: dict[tuple[int, int], list[Fact]] = {}
-    for fact in facts:
-        reports = fact.name in (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW)
-        reports = reports or (fact.name == Context.TASK_EXIT and fact.rank is not None)
-        if reports and fact.rank is not None and fact.exit_code is not None and fact.attribute("unreliable") != "true":
-            by_rank.setdefault((fact.attempt, fact.rank), []).append(fact)
-    ends = []
-    for (attempt, rank), reports_of_rank in sorted(by_rank.items()):
-        reports_of_rank.sort(key=lambda f: (f.name != Context.CHILD_FAILED_ROW, f.file, f.line))
-        code = normal_exit(reports_of_rank[0].exit_code or 0)
-        if code != 0:
-            node = next((f.node for f in reports_of_rank if f.node), None)
-            ends.append(ProcessEnd(attempt, rank, node, code, (attempt, rank) in told, tuple(reports_of_rank)))
-    return ends
-
-
-def place_memory_kills(episodes: Sequence[Episode]) -> list[Episode]:
-    """Give a scheduler's "some task was OOM killed" a place.
-
-    It belongs to the rank that the kernel's line or a SIGKILL names, and stands alone only where neither is there.
-    """
-    placeless = [e for e in episodes if e.code == FaultCode.HOST_OOM_KILL and e.rank is None and e.node is None]
-    if not placeless:
-        return list(episodes)
-    rest = [e for e in episodes if e not in placeless]
-    reports = tuple(fact for e in placeless for fact in e.facts)
-    if any(e.code == FaultCode.HOST_OOM_KILL for e in rest):
-        return rest
-    killed = [e for e in rest if e.code == FaultCode.PROCESS_KILLED]
-    if not killed:
-        return list(episodes)
-    named = {e.id for e in killed}
-    return [
-        replace(e, code=FaultCode.HOST_OOM_KILL, facts=(*e.facts, *reports), specificity=0.9) if e.id in named else e
-        for e in rest
-    ]
-
-
-def exit_episodes(ends: Sequence[ProcessEnd], start: int) -> list[Episode]:
-    """Process ends as episodes: a signal that nobody sent on purpose is a fault, all others are collateral by nature."""
-    episodes = []
-    for number, end in enumerate(ends, start):
-        code: str
-        role = Role.COLLATERAL
-        if end.told or end.exit_code in (-15, -2, -1):
-            code = CollateralKind.TERMINATED_BY_LAUNCHER
-        elif end.exit_code in SIGNAL_FAULTS:
-            code, role = SIGNAL_FAULTS[end.exit_code], Role.INITIATING
-        else:
-            code, role = FaultCode.SILENT_EXIT, Role.INITIATING
-        episodes.append(
-            Episode(
-                id=f"x{number}",
-                code=code,
-                role=role,
-                attempt=end.attempt,
-                rank=end.rank,
-                node=end.node,
-                gpu=None,
-                pid=end.facts[0].pid,
-                facts=end.facts,
-                inferred=f"exit code {end.exit_code}",
-                specificity=0.8 if end.exit_code in SIGNAL_FAULTS else 0.4,
-            )
-        )
-    return episodes

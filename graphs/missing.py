@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from correlator.core.files import FileReport
 from correlator.core.model import Topology
 from correlator.core.ranges import fold_numbers
-from correlator.core.vocabulary import FaultCode, FileKind
+from correlator.core.vocabulary import CollateralKind, FaultCode, FileKind
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import Episode
 
@@ -45,8 +45,23 @@ def missing_evidence(attempt: AttemptGraph, roots: Sequence[Episode], reports: S
         asked.append("scheduler or launcher log (it names the first failing task)")
     if not roots and not kernel_nodes:
         asked.append("kernel logs of the nodes")
+    if not roots:
+        asked += [f"logs and kernel log of {node}" for node in _named_peers(attempt) if node not in kernel_nodes]
+        asked = asked or ["NCCL_DEBUG=INFO output or flight recorder dumps of all ranks"]
     asked += _cut_off(reports)
     return list(dict.fromkeys(asked))
+
+
+def _named_peers(attempt: AttemptGraph) -> list[str]:
+    """Nodes that at least two ranks name as the peer they lost, most named first."""
+    named: dict[str, set[int | None]] = {}
+    for fact in attempt.scene.facts:
+        peer = fact.attribute("peer") if fact.name == CollateralKind.REMOTE_PEER_LOST else None
+        node = peer.split(".")[0] if peer else None
+        if node in attempt.scene.topology.nodes and node is not None:
+            named.setdefault(node, set()).add(fact.rank)
+    often = [node for node, ranks in named.items() if len(ranks) > 1]
+    return sorted(often, key=lambda node: (-len(named[node]), node))[:3]
 
 
 def _silent_nodes(topology: Topology) -> list[str]:

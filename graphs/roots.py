@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from correlator.core.vocabulary import FaultCode, Order, Role
+from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import HARDWARE_KERNEL, Episode
 from correlator.graphs.scene import WEAK, Scene
@@ -51,6 +51,7 @@ def find_roots(attempt: AttemptGraph) -> Roots:
         else:
             candidates.append(episode)
     candidates = _waited_after(scene, candidates, ruled) or candidates
+    candidates = _spoke_later(scene, candidates, ruled)
     candidates = _weaker(candidates, ruled)
     candidates = _external_after(scene, candidates, ruled)
     candidates = _later(scene, candidates, ruled)
@@ -85,6 +86,26 @@ def _waited_after(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled
             ruled.append(Ruled(episode, "the rank had entered the collective and waited in it"))
         else:
             kept.append(episode)
+    return kept
+
+
+_STILL_ALIVE = (CollateralKind.COLLECTIVE_TIMEOUT, CollateralKind.REMOTE_PEER_LOST)
+
+
+def _spoke_later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
+    """An untimed exception after which its rank still lost peers in the same file was caught; where others are plainer."""
+    kept, caught = [], []
+    for episode in candidates:
+        head = episode.head
+        untimed = head.exception_type is not None and all(f.inherited or f.printed_ns is None for f in episode.facts)
+        later = untimed and any(
+            e.code in _STILL_ALIVE and any(f.file == head.file and f.line > head.line for f in e.facts)
+            for e in scene.by_rank.get(episode.rank if episode.rank is not None else -1, ())
+        )
+        (caught if later else kept).append(episode)
+    if not kept:
+        return list(candidates)
+    ruled += [Ruled(episode, "the rank went on after it and lost its peers later") for episode in caught]
     return kept
 
 
@@ -138,8 +159,8 @@ def _later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> l
 
 
 def _one_wave(a: Episode, b: Episode) -> bool:
-    if a.code != b.code or a.node is None or a.node != b.node:
-        return False
+    if a.code != b.code or a.node is None or a.node != b.node or a.code in HARDWARE_KERNEL:
+        return False  # devices fail one by one; the other end of a link only reports it
     if a.onset_ns is None or b.onset_ns is None:
         return True
     return abs(a.onset_ns - b.onset_ns) <= SAME_WAVE_S * 1e9

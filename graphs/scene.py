@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from correlator.core.model import ClockModel, Topology
-from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
-from correlator.graphs.episodes import Episode, ProcessEnd, precedes
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Role
+from correlator.graphs.episodes import Episode, precedes
+from correlator.graphs.exits import ProcessEnd
 from correlator.graphs.facts import Fact
 from correlator.graphs.hubs import WaitHub
 
@@ -71,6 +73,21 @@ class Scene:
                 groups.setdefault(episode.node, []).append(episode)
         return {node: tuple(found) for node, found in groups.items()}
 
+    @cached_property
+    def task_exits(self) -> dict[str, Fact]:
+        """Node -> the scheduler's first line about a task of it."""
+        found: dict[str, Fact] = {}
+        for fact in self.facts:
+            if fact.name == Context.TASK_EXIT:
+                for node in _names(fact.attribute("nodes")):
+                    found.setdefault(node, fact)
+        return found
+
+    @cached_property
+    def cancelled(self) -> Fact | None:
+        """The scheduler's first word that it cancels the step or job."""
+        return next((fact for fact in self.facts if fact.name == Context.SCHEDULER_CANCELLED), None)
+
     def ranks_of(self, node: str) -> frozenset[int]:
         """Ranks placed on a node."""
         return frozenset(place.rank for place in self.topology.ranks if place.node == node)
@@ -98,6 +115,14 @@ class Scene:
     def hub_id(self, index: int) -> str:
         """The graph node of a hub."""
         return f"h{index}"
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    try:
+        values = json.loads(text or "[]")
+    except ValueError:
+        return ()
+    return tuple(v for v in values if isinstance(v, str)) if isinstance(values, list) else ()
 
 
 def _onset_key(episode: Episode) -> tuple[int, str, int]:

@@ -16,7 +16,7 @@ from correlator.graphs.episodes import Episode, evidence, iso
 from correlator.graphs.facts import Fact, RunFacts, facts_of
 from correlator.graphs.missing import missing_evidence
 from correlator.graphs.recovery import Advance
-from correlator.graphs.roots import Roots, find_roots
+from correlator.graphs.roots import SURE, Roots, find_roots
 from correlator.graphs.scene import WEAK
 
 EVIDENCE_LINES = 8
@@ -68,13 +68,18 @@ def judge(run: RunFacts) -> Findings:
 def _telling(judged: Sequence[tuple[AttemptGraph, Roots]]) -> tuple[AttemptGraph, Roots]:
     """The last attempt, unless all it shows is trouble in coming up again while an earlier one shows a fault."""
     last = judged[-1]
-    if last[1].chosen and any(root.code not in WEAK for root in last[1].chosen):
-        return last
     got_going = last[0].advance.last_step is not None
+    if got_going or any(_plain(root) for root in last[1].chosen):
+        return last
     for graph, roots in reversed(judged[:-1]):
-        if not got_going and roots.chosen and any(root.code not in WEAK for root in roots.chosen):
+        if any(_plain(root) for root in roots.chosen):
             return graph, roots
     return last
+
+
+def _plain(root: Episode) -> bool:
+    """A fault that lines state, not one concluded from who waited or from how a process ended."""
+    return root.code not in WEAK and root.code != FaultCode.RANK_STALLED
 
 
 def _furthest(judged: Sequence[tuple[AttemptGraph, Roots]]) -> Advance:
@@ -83,12 +88,19 @@ def _furthest(judged: Sequence[tuple[AttemptGraph, Roots]]) -> Advance:
 
 def _failed(graph: AttemptGraph, roots: Roots) -> bool:
     """A run failed where somebody ended badly or was stopped, not where errors were printed and survived."""
+    if _finished(graph) and not graph.scene.ends and not _hurt(graph):
+        return False
     if roots.chosen and any(root.code != FaultCode.SILENT_EXIT or root.facts for root in roots.chosen):
         finished = _finished(graph)
         return not (finished and all(root.specificity < 1.0 and not root.inferred for root in roots.chosen))
     ended = any(e.role is Role.COLLATERAL and e.specificity >= 0.5 for e in graph.scene.episodes)
     ended = ended or bool(graph.scene.ends) or bool(graph.scene.hubs) or _bad_exit(graph.scene.facts)
     return ended and not _finished(graph)
+
+
+def _hurt(graph: AttemptGraph) -> bool:
+    """Whether any process of the job shows a fault or was dragged in; a kernel line alone hurts nobody."""
+    return any(not episode.from_kernel and episode.specificity >= SURE for episode in graph.scene.episodes)
 
 
 def _bad_exit(facts: Sequence[Fact]) -> bool:

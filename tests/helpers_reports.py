@@ -128,7 +128,7 @@ def failed_run(ranks: int, text: str = "") -> tuple[Diagnosis, Details]:
     graph.add_edge("e0", "h0", rule="E3", q=0.95, reason=f"rank {bad} never entered default_pg #1893{text}")
     for entry in collateral:
         rule, cause = ("E3", "h0") if entry.rank in waiting else ("E8", "e0")
-        graph.add_edge(cause, f"e{entry.rank + 1}", rule=rule, q=0.95, reason=f"because{text}")
+        graph.add_edge(cause, f"e{(entry.rank or 0) + 1}", rule=rule, q=0.95, reason=f"because{text}")
     return _diagnosis(ranks, bad, nodes, collateral, text), Details(table.frame(), graph)
 
 

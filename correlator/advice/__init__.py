@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from correlator.advice.actions import advise
+from correlator.advice.paste import Match, Paste, read_paste
 from correlator.advice.rivals import weigh
 
-__all__ = ["advise", "weigh"]
+__all__ = ["Match", "Paste", "advise", "read_paste", "weigh"]

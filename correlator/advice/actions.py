@@ -60,12 +60,10 @@ def finest(initiator: Initiator, lines: Sequence[Line], catalogue: Catalogue) ->
     places = {(cited.file, cited.line): number for number, cited in enumerate(initiator.evidence)}
     cited = [line for line in lines if (line.file, line.number) in places]
     cited.sort(key=lambda line: places[line.file, line.number])
-    own = [line for line in cited if line.name == initiator.fault]
-    specific = [(found, line) for line in own if (found := entry_for(entry, line)).variant]
-    if specific:
-        return specific[0]
-    line = next(iter(own or cited), None)
-    return (entry if line is None or not own else entry_for(entry, line)), line
+    cited.sort(key=lambda line: line.name != initiator.fault)  # those that name the fault first
+    found = [(entry_for(entry, line), line) for line in cited]
+    specific = next(((finer, line) for finer, line in found if finer.variant), None)
+    return specific or next(iter(found), (entry, None))
 
 
 def _numbers(line: Line | None) -> str:

@@ -31,7 +31,9 @@ _CONTEXT = (
 _MOST_OF_A_KIND = 5_000
 """Rows of one event name that are looked at: enough for every rank of a large job, and bounded for a hostile log."""
 _TEXT = "event_name role signature log_file_path file_kind host_name gpu exception_type code_file_path process_group"
-_PLAIN = "line_number rank local_rank process_pid attempt step exit_code code_line_number collective_seq body"
+_PLAIN = (
+    "line_number line_count rank local_rank process_pid attempt step exit_code code_line_number collective_seq body"
+)
 _LONG = "exception_message exception_stacktrace"
 
 
@@ -44,6 +46,8 @@ class Line:
     signature: str
     file: str
     number: int
+    count: int = 1
+    """Lines of the record, this one included."""
     file_kind: str = ""
     body: str = ""
     stack: str = ""
@@ -103,6 +107,7 @@ def _lines(rows: pl.DataFrame) -> Iterator[Line]:
             signature=row["signature"],
             file=row["log_file_path"],
             number=row["line_number"],
+            count=row["line_count"],
             file_kind=row["file_kind"],
             body=row["body"] or "",
             stack=row["exception_stacktrace"] or "",

@@ -8,7 +8,18 @@ from correlator.advice.codes import read_completion, read_exit, read_nccl, read_
 from correlator.advice.lines import Line
 from correlator.advice.memory import MemoryCause, describe_memory, read_memory
 from correlator.core.catalogue import Entry
-from correlator.core.vocabulary import CollateralKind, FaultCode
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode
+
+_ENDS = frozenset(
+    {
+        FaultCode.SILENT_EXIT,
+        FaultCode.PROCESS_KILLED,
+        Context.WORKER_FAILED,
+        Context.CHILD_FAILED_ROW,
+        Context.TASK_EXIT,
+    }
+)
+"""Events whose exit code is the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,7 @@ def read(line: Line) -> Reading:
         return Reading(memory.cause, describe_memory(memory))
     if (number := line.attributes.get("xid", "")).isdigit():
         return _xid(int(number), line.body)
-    if line.exit_code is not None and line.name in {FaultCode.SILENT_EXIT, FaultCode.PROCESS_KILLED}:
+    if line.exit_code is not None and line.name in _ENDS:
         end = read_exit(line.exit_code)
         return Reading(end.name, f"It ended with {_code(line.exit_code)}: {end.meaning}.")
     if line.name in {CollateralKind.REMOTE_PEER_LOST, FaultCode.NETWORK_FAULT}:

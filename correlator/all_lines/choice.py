@@ -47,9 +47,7 @@ class Labels:
             return_dtype=pl.UInt8,
         )
         self._labels = (
-            events.select(
-                pl.col("log_file_path", "event_name", "role").cast(pl.String), "byte_offset", "event_id"
-            )
+            events.select(pl.col("log_file_path", "event_name", "role").cast(pl.String), "byte_offset", "event_id")
             .sort(weight, maintain_order=True)
             .unique(["log_file_path", "byte_offset"], keep="first", maintain_order=True)
         )

@@ -77,7 +77,7 @@ class _Run:
     @property
     def exhausted(self) -> bool:
         """Whether what is held is the end of the run."""
-        return self._next >= self._file.num_record_batches
+        return bool(self._next >= self._file.num_record_batches)
 
     @property
     def last(self) -> tuple[int, ...]:

@@ -115,12 +115,21 @@ class _Asked:
     context: int | None
     words: str | None
     all_lines: bool
+    unclassified: bool
 
     def query(self, run: Run) -> Query:
         """What they mean for a run. Raises UsageError."""
-        from correlator.timeline_query import Query, parse_events, parse_moment, parse_nodes, parse_ranks, parse_time
+        from correlator.timeline_query import (
+            Query,
+            last_time,
+            parse_events,
+            parse_moment,
+            parse_nodes,
+            parse_ranks,
+            parse_time,
+        )
 
-        last = run.events["time_aligned"].max()
+        last = last_time(run.events)
         nodes = [*run.topology.nodes, *(str(host) for host in run.events["host_name"].drop_nulls().unique())]
         around = parse_moment(self.around, run.events, last, all_lines=self.all_lines) if self.around else None
         context = self.context
@@ -167,7 +176,17 @@ def events(
     For example: correlator events RUN --event cuda_oom --all-lines --context 30
     """
     asked = _Asked(
-        rank, node or (), level, event or (), around, since, until, context, grep, all_lines or unclassified
+        rank,
+        node or (),
+        level,
+        event or (),
+        around,
+        since,
+        until,
+        context,
+        grep,
+        all_lines or unclassified,
+        unclassified,
     )
 
     from correlator.pipeline import open_run
@@ -175,7 +194,7 @@ def events(
     with shown_progress(quiet=quiet) as progress:
         opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
         query = asked.query(opened)
-        with _rows(opened, run, asked, unclassified, workers, progress) as rows:
+        with _rows(opened, run, asked, workers, progress) as rows:
             progress.finish()
             with paged_output(pager=pager) as out:
                 shown = _show(opened, query, rows.blocks, _writer(opened, out, as_json=as_json, color=color))
@@ -192,9 +211,7 @@ class _Rows:
 
 
 @contextmanager
-def _rows(
-    run: Run, targets: Sequence[str], asked: _Asked, unclassified: bool, workers: int | None, progress: Progress
-) -> Iterator[_Rows]:
+def _rows(run: Run, targets: Sequence[str], asked: _Asked, workers: int | None, progress: Progress) -> Iterator[_Rows]:
     """The events, or all lines with the names of the events that begin on them."""
     if not asked.all_lines:
         yield _Rows([run.events.sort("time_aligned", nulls_last=True, maintain_order=True)], ())
@@ -202,7 +219,7 @@ def _rows(
     from correlator.all_lines import open_lines
     from correlator.all_lines.choice import Labels, Unclassified, as_frame
 
-    choose = Unclassified(run.events) if unclassified else Labels(run.events)
+    choose = Unclassified(run.events) if asked.unclassified else Labels(run.events)
     with open_lines(targets, run, workers=workers, progress=progress) as lines:
         yield _Rows((choose(as_frame(table)) for table in lines.tables), lines.skipped)
 

@@ -1,9 +1,11 @@
-"""`correlator explain`: a catalogue entry."""
+"""`correlator explain`: a catalogue entry, or what pasted lines mean."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,9 +13,16 @@ import typer
 from correlator.cli.options import CatalogueFiles
 from correlator.cli.output import ColorChoice, page_width, standard_output, use_color
 from correlator.core.errors import UsageError
-from correlator.core.vocabulary import CollateralKind, FaultCode, Role
+from correlator.core.vocabulary import CollateralKind, FaultCode
 
 CODES: tuple[str, ...] = tuple(dict.fromkeys([*map(str, FaultCode), *map(str, CollateralKind)]))
+
+
+class ExplainFormat(StrEnum):
+    """How an explanation is shown."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def _complete(incomplete: str) -> Iterator[str]:
@@ -22,26 +31,68 @@ def _complete(incomplete: str) -> Iterator[str]:
 
 
 Code = Annotated[
-    str, typer.Argument(metavar="CODE", autocompletion=_complete, help="A fault code or a kind of collateral.")
+    str,
+    typer.Argument(
+        metavar="CODE|-|FILE",
+        autocompletion=_complete,
+        help="A fault code, a kind of collateral, a finer entry such as gpu_ecc_dbe.xid_94, or lines to explain: a file, "
+        "or - for stdin.",
+    ),
 ]
+Format = Annotated[ExplainFormat, typer.Option("--format", "-f", help="How to show it.")]
+Json = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 
 
-def explain(code: Code, *, color: ColorChoice = ColorChoice.AUTO, catalogue: CatalogueFiles = None) -> None:
-    """Explain a fault code: meaning, first action, rivals.
+def explain(
+    code: Code,
+    *,
+    report: Format = ExplainFormat.TEXT,
+    as_json: Json = False,
+    color: ColorChoice = ColorChoice.AUTO,
+    catalogue: CatalogueFiles = None,
+) -> None:
+    """Explain a fault code, or a pasted traceback: meaning, first action, rivals.
 
-    For example: correlator explain gpu_off_bus
+    For example: correlator explain gpu_off_bus, or: tail -50 rank_3.log | correlator explain -
     """
-    if code not in CODES:
-        close = get_close_matches(code, CODES, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else "correlator catalogue lists the codes"
-        raise UsageError(f"no such code: {code}", hint=hint)
+    in_json = as_json or report is ExplainFormat.JSON
+    if code == "-" or (code.partition(".")[0] not in CODES and Path(code).is_file()):
+        _explain_lines(code, catalogue or (), in_json=in_json, color=color)
+    else:
+        _explain_code(code, catalogue or (), in_json=in_json, color=color)
 
+
+def _explain_code(code: str, catalogue: Sequence[Path], *, in_json: bool, color: ColorChoice) -> None:
+    from correlator.cli.explained import entry_values, write_json
     from correlator.core.catalogue import load_catalogue
     from correlator.reports.entries import render_entry
 
-    known = load_catalogue(catalogue or ())
-    entries = [entry for role in (Role.INITIATING, Role.COLLATERAL) if (entry := known.find(code, role)) is not None]
+    known = load_catalogue(catalogue)
+    entries = known.keyed(code)
+    if not entries:
+        names = [*CODES, *(v.entry.key for entry in known.entries for v in entry.variants)]
+        close = get_close_matches(code, names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "correlator catalogue lists the codes"
+        raise UsageError(f"no such code: {code}", hint=hint)
     with standard_output() as out:
-        for index, entry in enumerate(entries or [known.entry(code)]):
+        if in_json:
+            values = [entry_values(entry) for entry in entries]
+            write_json(values[0] if len(values) == 1 else values, out)
+            return
+        for index, entry in enumerate(entries):
             out.write("\n" if index else "")
             render_entry(entry, out, width=page_width(out), color=use_color(color, out))
+
+
+def _explain_lines(target: str, catalogue: Sequence[Path], *, in_json: bool, color: ColorChoice) -> None:
+    from correlator.advice import read_paste
+    from correlator.cli.explained import paste_values, render_paste, write_json
+    from correlator.pipeline import open_run
+
+    run = open_run(target, workers=1, catalogue=catalogue)
+    paste = read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue)
+    with standard_output() as out:
+        if in_json:
+            write_json(paste_values(paste), out)
+        else:
+            render_paste(paste, out, width=page_width(out), color=use_color(color, out))

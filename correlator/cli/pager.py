@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import TextIO, cast
 
 from correlator.cli.output import standard_output
 
@@ -35,7 +35,7 @@ def paged_output(*, pager: bool) -> Iterator[TextIO]:
         raise RuntimeError("a pager without its input")
     try:
         with suppress(BrokenPipeError):  # quit before the end
-            yield stream
+            yield cast("TextIO", stream)
     finally:
         with suppress(BrokenPipeError):
             stream.close()

@@ -66,6 +66,8 @@ class Topology:
     nodes_with_logs: tuple[str, ...] = ()
     store_node: str | None = None
     """Node that hosts the TCPStore (master address), where known."""
+    tasks_are_ranks: bool = False
+    """The scheduler's task ids are the global ranks (one task for each GPU)."""
 
     def place(self, rank: int) -> RankPlace | None:
         """Where a rank ran, or None where nothing names it."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from correlator.core.schema import polars_schema
 from correlator.core.vocabulary import Context, FileKind
-from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, RANK_KINDS, among, is_event
+from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, RANK_KINDS, among, attribute, is_event
 from correlator.identity.gpus import Gpus
 from correlator.identity.places import Seating, shared_pids
 from correlator.identity.tasks import TaskMode, Tasks
@@ -74,6 +74,9 @@ def with_ranks(frame: pl.DataFrame, known: Sequence[Known], tasks: Tasks, *, loc
         pl.when(inherits).then(pl.col("k_rank")),
         pl.when(inherits).then(pl.col("task")) if tasks.mode is TaskMode.RANK else pl.lit(None, pl.Int32),
         pl.when(may_map).then(pl.col("local_rank")) if local_is_rank else pl.lit(None, pl.Int32),
+        pl.when(is_event(Context.TASK_EXIT)).then(_only_task())
+        if tasks.mode is TaskMode.RANK
+        else pl.lit(None, pl.Int32),
     ]
     by_gpu = device.then(pl.col("g_rank"))
     frame = frame.with_columns(pl.coalesce(*steps).alias("rank"))
@@ -89,6 +92,11 @@ def with_ranks(frame: pl.DataFrame, known: Sequence[Known], tasks: Tasks, *, loc
     )
     frame = _look_up(frame, _node_ranks(known), ["attempt", "node"])
     return frame.with_columns(pl.coalesce("node_rank", "n_rank").alias("node_rank"))
+
+
+def _only_task() -> pl.Expr:
+    """The task of a scheduler's line about one task (formats.md E1)."""
+    return attribute("tasks").str.extract(r"^\[(\d{1,9})\]$").cast(pl.Int32, strict=False)
 
 
 def finish(events: pl.DataFrame, frame: pl.DataFrame) -> pl.DataFrame:

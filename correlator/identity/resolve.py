@@ -154,6 +154,7 @@ def _topology(
         attempts=run.attempts,
         nodes_with_logs=logging_nodes(frame, run.writers, task_nodes),
         store_node=store_node(last, run.nodes, run.names),
+        tasks_are_ranks=run.tasks.mode is TaskMode.RANK,
     )
     return topology, _warnings(run, known)
 

@@ -104,7 +104,9 @@ def _strip(diagnosis: Diagnosis) -> str:
     for time, initiator in started:
         half = min((initiator.time_uncertainty_ms or 0.0) / 1000 / span * (_WIDTH - 16), float(_WIDTH))
         low, high = max(x(time) - half, 0.0), min(x(time) + half, float(_WIDTH))
-        label = escape(visible(f"{phrases.culprit(initiator)}: {initiator.fault.value}, {phrases.moment(initiator.time)}"))
+        label = escape(
+            visible(f"{phrases.culprit(initiator)}: {initiator.fault.value}, {phrases.moment(initiator.time)}")
+        )
         marks.append(
             f'<rect x="{low:.1f}" y="2" width="{max(high - low, 1):.1f}" height="30" fill="#c0392b" opacity="0.15"/>'
             f'<rect x="{x(time) - 1.5:.1f}" y="2" width="3" height="30" fill="#c0392b"><title>{label}</title></rect>'
@@ -144,7 +146,8 @@ def _seconds(time: str | None) -> float | None:
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:
     body = "".join(
-        f'<tr style="background:none"><td style="{_CELL};opacity:0.65">{_text(label)}</td><td style="{_CELL}">{_text(value)}</td></tr>'
+        f'<tr style="background:none"><td style="{_CELL};opacity:0.65">{_text(label)}</td>'
+        f'<td style="{_CELL}">{_text(value)}</td></tr>'
         for label, value in rows
     )
     return f'<table style="border:none;border-collapse:collapse;margin:2px 0">{body}</table>' if body else ""

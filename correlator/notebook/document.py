@@ -27,12 +27,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#!|~$])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "://": "&#58;//"}
 """`://` so that no viewer makes a link of it."""
 _AROUND_LINES = 25
-_IMPORTS = """import altair as alt
-import polars as pl
-
-import correlator
-
-alt.renderers.enable("mimetype")  # Jupyter draws the charts itself, without a network"""
+_IMPORTS = "import polars as pl\n\nimport correlator"
 _STDIN = "-"
 
 
@@ -101,7 +96,7 @@ def _story(run: Shown, targets: Sequence[str]) -> Iterator[Cell]:
     yield Cell(_title(diagnosis))
     named = repr(targets[0]) if len(targets) == 1 else repr(list(targets))
     yield Cell(f"{_IMPORTS}\n\nrun = correlator.open_run({named})\nrun", code=True)
-    yield from _failure(run, diagnosis)
+    yield from _failure(diagnosis)
     yield from _steps(run)
     yield from _clocks(diagnosis)
     yield from _rivals(diagnosis)
@@ -130,7 +125,7 @@ def _title(diagnosis: Diagnosis) -> str:
     return "\n".join(lines)
 
 
-def _failure(run: Shown, diagnosis: Diagnosis) -> Iterator[Cell]:
+def _failure(diagnosis: Diagnosis) -> Iterator[Cell]:
     if diagnosis.verdict.status is VerdictStatus.NO_FAILURE:
         yield Cell("## What happened\n\nNothing failed. The events by rank and time show what the run did.")
         yield Cell("run.event_density_chart()", code=True)
@@ -156,7 +151,7 @@ def _failure(run: Shown, diagnosis: Diagnosis) -> Iterator[Cell]:
     )
     if diagnosis.collateral:
         yield Cell(
-            "run.collateral.group_by(\"kind\").agg(\n"
+            'run.collateral.group_by("kind").agg(\n'
             '    pl.len().alias("ranks"), pl.col("time").min().alias("first"), pl.col("time").max().alias("last")\n'
             ').sort("first", "kind")',
             code=True,
@@ -176,7 +171,8 @@ def _who(diagnosis: Diagnosis) -> str:
             f"({initiator.fault_class.value}), {markdown(when)}{markdown(f', {phase}' if phase else '')}"
         )
         lines += [
-            f"  - {markdown(f'{line.file}:{line.line}')}: {markdown(line.text[:300])}" for line in initiator.evidence[:3]
+            f"  - {markdown(f'{line.file}:{line.line}')}: {markdown(line.text[:300])}"
+            for line in initiator.evidence[:3]
         ]
     if not lines:
         lines.append("The logs do not tell who started it.")

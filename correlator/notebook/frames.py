@@ -19,7 +19,7 @@ def episodes(run: Shown) -> pl.DataFrame:
     """The episodes of the attempt that was judged, in the order of time; `initiator` marks those that started it."""
     found = run.findings
     started = {root.id for root in found.roots}
-    schema = {
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {
         "id": pl.String,
         "code": pl.String,
         "role": pl.String,
@@ -70,7 +70,7 @@ def _uncertainty_ms(episode: Episode) -> float | None:
 
 def collateral(run: Shown) -> pl.DataFrame:
     """The collateral of the diagnosis; `explained_by` is the path to the initiator."""
-    schema = {
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {
         "rank": pl.Int32,
         "node": pl.String,
         "kind": pl.String,

@@ -17,6 +17,10 @@ class Shown(Protocol):
     """The parts of a `Run` that the views are made from."""
 
     @property
+    def path(self) -> str:
+        """What was opened, as typed."""
+
+    @property
     def events(self) -> pl.DataFrame:
         """The event table."""
 
@@ -101,6 +105,10 @@ class RunViews:
         from correlator.timeline import to_arrow
 
         return to_arrow(self.events).__arrow_c_stream__(requested_schema)
+
+    def __repr__(self: Shown) -> str:
+        ranks = len(self.topology.ranks)
+        return f"<Run {self.path!r}: {self.events.height:,} events, {ranks:,} ranks, {len(self.reports):,} files>"
 
     def _repr_html_(self: Shown) -> str:
         from correlator.notebook.cards import run_card

@@ -11,6 +11,7 @@ from correlator.core.catalogue.model import PLACEHOLDERS
 from correlator.core.vocabulary import Role
 from correlator.reports.page import Page, styled
 
+NO_CURE = "a diagnostic that makes a fault vanish has located it, not fixed it"
 _NAME_WIDTH = 26
 _CODE_WIDTH = 32
 _PLACEHOLDER = re.compile(rf"\{{({'|'.join(sorted(PLACEHOLDERS))})\}}")
@@ -20,9 +21,11 @@ def render_entry(entry: Entry, out: TextIO, *, width: int, color: bool) -> None:
     """Everything that is known of one code."""
     page = Page(out, width=width, color=color)
     kind = entry.fault_class.value if entry.fault_class is not None else "dragged in, never the cause"
-    page.field((entry.code, "bold"), styled((entry.title, "bold"), f"  ({kind})"))
+    page.field((entry.key, "bold"), styled((entry.title, "bold"), f"  ({kind})"))
     page.gap()
     page.field("meaning", styled(entry.meaning))
+    for index, open_question in enumerate(entry.cannot_tell):
+        page.field("" if index else "cannot tell", styled(f"- {open_question}"))
     if entry.generic_reason:
         page.field("beware", styled(entry.generic_reason))
     page.field("do first", styled(_generic(entry.first_action)))
@@ -31,15 +34,25 @@ def render_entry(entry: Entry, out: TextIO, *, width: int, color: bool) -> None:
     if entry.verification:
         page.field("then verify", styled(_generic(entry.verification)))
     if entry.role is Role.INITIATING:
-        page.field("checkpoints", styled(_trust(entry.checkpoint_trust)))
+        page.field("checkpoints", styled(trust_words(entry.checkpoint_trust)))
+    if entry.fetch:
+        page.heading("To fetch", "it would decide")
+        page.list_items(entry.fetch)
     if entry.environment:
-        page.heading("To see more", "environment variables; they diagnose and cure nothing")
+        page.heading("To see more", f"environment variables; {NO_CURE}")
         for setting in entry.environment:
             page.row((setting.name, "cyan"), styled(setting.effect), indent=_NAME_WIDTH)
     if entry.rivals:
         page.heading("What it could be instead", "and what tells the two apart")
         for rival in entry.rivals:
             page.row((rival.code, "bold"), styled(_generic(rival.control)), indent=_NAME_WIDTH)
+    if entry.variants:
+        page.heading("More exactly", "correlator explain CODE.NAME")
+        for variant in entry.variants:
+            page.row((variant.entry.key, "bold"), styled(variant.entry.title), indent=_CODE_WIDTH)
+    if entry.sources:
+        page.heading("Read up in")
+        page.list_items(entry.sources)
     if entry.signatures:
         page.heading("Recognised by", "for example")
         for signature in entry.signatures:
@@ -75,7 +88,8 @@ def _generic(text: str) -> str:
     return _PLACEHOLDER.sub(r"<\1>", text)
 
 
-def _trust(trust: CheckpointTrust) -> str:
+def trust_words(trust: CheckpointTrust) -> str:
+    """Which checkpoints may be resumed from, in words."""
     match trust:
         case CheckpointTrust.COMPLETED:
             return "every one whose save completed on all ranks can be resumed from"

@@ -17,7 +17,8 @@ def node_lost(scene: Scene) -> Iterator[Edge | Rejection]:
         if cause.code != FaultCode.NODE_LOST:
             continue
         for effect in scene.episodes:
-            follows = effect.role is Role.COLLATERAL or effect.code in WEAK
+            own = effect.code == FaultCode.RANK_STALLED and effect.node == cause.node
+            follows = effect.role is Role.COLLATERAL or effect.code in WEAK or own
             if effect is not cause and follows and scene.may_precede(cause, effect):
                 yield Edge(cause.id, effect.id, "E16", 0.9, f"{cause.node} was gone")
 

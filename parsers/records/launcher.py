@@ -82,7 +82,7 @@ def _mpi_block(head: Line, window: Window) -> Record:
         text = line.message
         if _DASHES.match(text) or _BORDER.match(text):
             return Verdict.LAST
-        return Verdict.STOP if voice(line) else Verdict.TAKE
+        return Verdict.STOP if voice(line) or window.begins(line) is not None else Verdict.TAKE
 
     return _short(collect("mpi_block", head, window, take, key=carrier))
 

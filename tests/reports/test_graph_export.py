@@ -25,7 +25,7 @@ DOT_LINE = re.compile(
     rf"  (?:(?:graph|node|edge) \[(?:\w+={DOT_ID}(?:, )?)+\]|{DOT_ID}(?: -> {DOT_ID})? \[(?:\w+={DOT_ID}(?:, )?)+\]);"
 )
 MERMAID_LINE = re.compile(
-    r'  (?:g\d+\["(?:[\w .,:/+\'?×…-]|#\d+;|<br/>)*"\](?::::started)?|g\d+ -->(?:\|"×\d+"\|)? g\d+|classDef started [\w#,:]+)'
+    r'  (?:g\d+\["(?:[\w .,:/+\'?\xd7…-]|#\d+;|<br/>)*"\](?::::started)?|g\d+ -->(?:\|"\xd7\d+"\|)? g\d+|classDef started [\w#,:]+)'
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, TimeSource
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role, TimeSource
 
 Parse = Callable[..., list[Event]]
 _UTC_0102 = 1_764_464_523_000_000_000
@@ -395,7 +395,8 @@ def test_megatron_result_check_names_the_rank(parse: Parse) -> None:
     """NaN with rank, node and device is an initiating fault; a loss spike is not."""
     event = _only(parse("Rank 11, node node03, device 3, iteration 1201: Unexpected result nan (message='found NaN')"))
     assert (event.event_name, event.rank, event.host_name, event.step) == (FaultCode.NAN_LOSS, 11, "node03", 1201)
-    assert parse("Unexpected result 17.2 on rank 11 at iteration #1201 invocation #0 (message='Spiky loss')") == []
+    spike = _only(parse("Unexpected result 17.2 on rank 11 at iteration #1201 invocation #0 (message='Spiky loss')"))
+    assert (spike.event_name, spike.role, spike.rank) == (Context.MESSAGE, Role.CONTEXT, 11)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,219 @@
+"""What a pasted traceback or a few log lines tell: the best entries of the catalogue, what stays open, and what to fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from correlator.advice.codes import read_exit
+from correlator.advice.known import Known, known_of
+from correlator.advice.lines import Line, lines_of
+from correlator.advice.readings import entry_for, read
+from correlator.core.catalogue import Catalogue, Entry
+from correlator.core.model import Checkpoint, Initiator, Verdict
+from correlator.core.vocabulary import FAULT_CLASS, Context, FaultCode, Role
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ENDS = (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW, Context.TASK_EXIT)
+_OF_SIGNAL = {
+    4: FaultCode.ILLEGAL_INSTRUCTION,
+    6: FaultCode.NATIVE_ABORT,
+    7: FaultCode.NATIVE_BUS_ERROR,
+    9: FaultCode.PROCESS_KILLED,
+    11: FaultCode.NATIVE_SEGFAULT,
+    15: FaultCode.PREEMPTED,
+}
+_EXACT, _GENERIC, _ECHO, _EXIT, _DRAGGED = 1.0, 0.35, 0.2, 0.25, 0.15
+"""How much a line of each kind says about the cause."""
+_SURE = 0.9
+"""The most that a paste is trusted: it is a part of one log."""
+_MOST_LINES = 20
+_TRAILING = "whether another rank had failed before: this is a part of one log"
+_TIMELESS = "when it happened, and so what came first: no line has a time"
+_RANKLESS = "which rank printed it: no line says"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One entry that the lines point at."""
+
+    entry: Entry
+    probability: float
+    lines: tuple[int, ...]
+    """1-based numbers of the lines that say so; empty where it follows from what is missing."""
+    first_action: str
+    reading: str = ""
+    """What the numbers of its message say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paste:
+    """The answer to pasted lines."""
+
+    matches: tuple[Match, ...]
+    """Best first."""
+    cannot_tell: tuple[str, ...]
+    fetch: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Lines that point at the same entry."""
+
+    entry: Entry
+    weight: float = 0.0
+    lines: list[Line] = field(default_factory=list)
+
+
+def read_paste(events: pl.DataFrame, verdict: Verdict, checkpoint: Checkpoint, catalogue: Catalogue) -> Paste:
+    """The reading of pasted lines, from their events and the verdict that the graph gave on them."""
+    lines = lines_of(events)
+    groups = _groups(lines, catalogue)
+    for initiator in verdict.initiators:
+        if not any(group.entry.code == initiator.fault for group in groups.values()):
+            entry = catalogue.entry(initiator.fault)
+            groups[entry.key] = _Group(entry, _EXACT)
+    matches = _matches(groups.values(), verdict, lines, checkpoint)
+    best = matches[0].entry if matches else None
+    return Paste(matches, tuple(dict.fromkeys(_open(best, lines, events))), _fetch(best))
+
+
+def _groups(lines: Sequence[Line], catalogue: Catalogue) -> dict[str, _Group]:
+    groups: dict[str, _Group] = {}
+    broken: set[tuple[str, int | None]] = set()
+    for line in lines:
+        entry, weight = _judged(line, catalogue)
+        if entry is None:
+            continue
+        process = (line.file, line.rank)
+        if process in broken and entry.key not in groups:
+            weight *= _ECHO
+        if entry.sticky and line.role is Role.INITIATING:
+            broken.add(process)
+        group = groups.setdefault(entry.key, _Group(entry))
+        group.weight = max(group.weight, weight)
+        group.lines.append(line)
+    return groups
+
+
+def _judged(line: Line, catalogue: Catalogue) -> tuple[Entry | None, float]:
+    """The entry of a line and how much it says about the cause; (None, 0) for one that says nothing."""
+    if line.name in _ENDS:
+        code = _code_of_exit(line)
+        return (None, 0.0) if code is None else (entry_for(catalogue.entry(code), line), _EXIT)
+    if line.role is Role.CONTEXT:
+        return None, 0.0
+    entry = catalogue.find(line.name, line.role)
+    if entry is None:
+        return None, 0.0
+    finer = entry_for(entry, line)
+    if line.role is Role.COLLATERAL:
+        return finer, _DRAGGED
+    return finer, _GENERIC if finer.generic_reason else _EXACT
+
+
+def _code_of_exit(line: Line) -> FaultCode | None:
+    if not line.exit_code:
+        return None
+    signal = read_exit(line.exit_code).signal
+    return FaultCode.SILENT_EXIT if signal is None else _OF_SIGNAL.get(signal, FaultCode.SILENT_EXIT)
+
+
+def _matches(
+    groups: Iterable[_Group], verdict: Verdict, lines: Sequence[Line], checkpoint: Checkpoint
+) -> tuple[Match, ...]:
+    chosen = {str(initiator.fault) for initiator in verdict.initiators}
+    ordered = sorted(groups, key=lambda group: (group.entry.code not in chosen, -group.weight, group.entry.key))
+    total = sum(group.weight for group in ordered)
+    if not ordered or total <= 0:
+        return ()
+    found = []
+    for number, group in enumerate(ordered):
+        share = group.weight / max(total, _EXACT)
+        if number == 0 and chosen:
+            share = max(share, verdict.confidence)
+        line = next(iter(group.lines), None)
+        known = _known(group, line, verdict, lines, checkpoint)
+        found.append(
+            Match(
+                entry=group.entry,
+                probability=round(min(share, _SURE), 3),
+                lines=_numbers(group.lines),
+                first_action=known.prose(group.entry.first_action),
+                reading="" if line is None else read(line).sentence,
+            )
+        )
+    return _below_one(found)
+
+
+def _numbers(lines: Sequence[Line]) -> tuple[int, ...]:
+    """First and last line of each record: a traceback begins far above the line that names the error."""
+    ends = {number for line in lines for number in (line.number, line.number + line.count - 1)}
+    return tuple(sorted(ends))[:_MOST_LINES]
+
+
+def _below_one(found: Sequence[Match]) -> tuple[Match, ...]:
+    """The first keeps its probability, the others share what it leaves, in their order."""
+    first, *others = found
+    left, rest = 1.0 - first.probability, sum(match.probability for match in others)
+    scale = min(1.0, left / rest) if rest else 1.0
+    shared = (
+        Match(
+            m.entry,
+            int(min(m.probability * scale, first.probability) * 1000) / 1000,
+            m.lines,
+            m.first_action,
+            m.reading,
+        )
+        for m in others
+    )
+    return (first, *shared)
+
+
+def _known(group: _Group, line: Line | None, verdict: Verdict, lines: Sequence[Line], checkpoint: Checkpoint) -> Known:
+    """What the lines tell about the place of this entry."""
+    for initiator in verdict.initiators:
+        if initiator.fault == group.entry.code:
+            return known_of(initiator, line, lines, checkpoint)
+    if line is None or group.entry.role is Role.COLLATERAL or group.entry.code not in frozenset(FaultCode):
+        return Known({} if line is None or "peer" not in line.attributes else {"peer": line.attributes["peer"]})
+    fault = FaultCode(group.entry.code)
+    place = Initiator(
+        line.rank,
+        line.local_rank,
+        line.node,
+        line.gpu,
+        line.pid,
+        fault,
+        FAULT_CLASS[fault],
+        None,
+        None,
+        None,
+        line.step,
+    )
+    return known_of(place, line, lines, checkpoint)
+
+
+def _open(best: Entry | None, lines: Sequence[Line], events: pl.DataFrame) -> Iterable[str]:
+    """What the lines leave open: of the message itself, and because they are only a part of a run."""
+    if best is None:
+        yield "what failed: none of these lines is known to state a fault or its consequence"
+    else:
+        yield from best.cannot_tell
+    if events["timestamp"].null_count() == len(events):
+        yield _TIMELESS
+    if all(line.rank is None for line in lines):
+        yield _RANKLESS
+    yield _TRAILING
+
+
+def _fetch(best: Entry | None) -> tuple[str, ...]:
+    if best is None:
+        return (
+            "the log of that rank from its start, stderr included",
+            "the logs of the other ranks and of the launcher",
+        )
+    return best.fetch

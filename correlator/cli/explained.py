@@ -1,0 +1,104 @@
+"""What `correlator explain` shows: a catalogue entry as JSON, and the reading of pasted lines as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from correlator.core.catalogue import Entry
+from correlator.core.secrets import mask_secrets
+
+if TYPE_CHECKING:
+    from correlator.advice import Match, Paste
+
+_LABEL_WIDTH = 26
+_MOST_SHOWN = 5
+
+
+def entry_values(entry: Entry) -> dict[str, object]:
+    """Everything that is known of a code, as JSON values."""
+    return {
+        "code": entry.code,
+        "class": None if entry.fault_class is None else entry.fault_class.value,
+        "title": entry.title,
+        "meaning": entry.meaning,
+        "first_action": entry.first_action,
+        "commands": list(entry.commands),
+        "environment": [{"name": setting.name, "effect": setting.effect} for setting in entry.environment],
+        "verify": entry.verification,
+        "rivals": [{"code": rival.code, "control": rival.control} for rival in entry.rivals],
+        "checkpoint_trust": entry.checkpoint_trust.value,
+        "sources": list(entry.sources),
+        "role": entry.role.value,
+        "variant": entry.variant or None,
+        "cannot_tell": list(entry.cannot_tell),
+        "fetch": list(entry.fetch),
+        "generic_reason": entry.generic_reason,
+        "variants": [variant.entry.key for variant in entry.variants if not entry.variant],
+    }
+
+
+def paste_values(paste: Paste) -> dict[str, object]:
+    """The reading of pasted lines, as JSON values."""
+    return {
+        "matches": [_match_values(match) for match in paste.matches],
+        "cannot_tell": list(paste.cannot_tell),
+        "fetch": list(paste.fetch),
+    }
+
+
+def _match_values(match: Match) -> dict[str, object]:
+    entry = match.entry
+    return {
+        "code": entry.code,
+        "class": None if entry.fault_class is None else entry.fault_class.value,
+        "probability": match.probability,
+        "lines": list(match.lines),
+        "first_action": mask_secrets(match.first_action),
+        "variant": entry.variant or None,
+        "title": entry.title,
+        "reading": mask_secrets(match.reading),
+    }
+
+
+def write_json(values: Mapping[str, object] | Sequence[Mapping[str, object]], out: TextIO) -> None:
+    """One JSON document, readable by a person too."""
+    out.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+def render_paste(paste: Paste, out: TextIO, *, width: int, color: bool) -> None:
+    """The reading of pasted lines for a terminal: the best entry in full, the others by name."""
+    from correlator.reports.page import Page, styled
+
+    page = Page(out, width=width, color=color)
+    if not paste.matches:
+        page.block(styled(("Nothing here is known to the catalogue.", "bold")))
+    for number, match in enumerate(paste.matches[:_MOST_SHOWN]):
+        entry = match.entry
+        kind = entry.fault_class.value if entry.fault_class is not None else "dragged in, never the cause"
+        title = styled((f"{match.probability * 100:.0f} %  {entry.key}", "bold"), f"  {entry.title} ({kind})")
+        if number:
+            page.block(styled(*[(part.plain, "dim") for part in (title,)]))
+            continue
+        page.block(title)
+        page.gap()
+        if match.lines:
+            page.field("lines", styled(", ".join(map(str, match.lines))))
+        if match.reading:
+            page.field("numbers", styled(mask_secrets(match.reading)))
+        page.field("meaning", styled(entry.meaning))
+        page.field("do first", styled(mask_secrets(match.first_action)))
+        if len(paste.matches) > 1:
+            page.heading("Less likely")
+    if paste.cannot_tell:
+        page.heading("These lines cannot tell")
+        page.list_items(paste.cannot_tell)
+    if paste.fetch:
+        page.heading("To fetch", "it would decide")
+        page.list_items(paste.fetch)
+    if paste.matches:
+        page.gap()
+        page.block(
+            styled(("correlator explain ", "dim"), (paste.matches[0].entry.key, "dim"), (" says all of it.", "dim"))
+        )

@@ -1,0 +1,155 @@
+"""Silence as a fact (formats.md R7): ranks that never came to a collective, and nodes that fell silent as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from correlator.core.model import Topology
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
+from correlator.graphs.episodes import Episode
+from correlator.graphs.facts import Fact
+from correlator.graphs.hubs import WaitHub
+
+
+def silent_ranks(
+    hubs: Sequence[WaitHub], facts: Sequence[Fact], topology: Topology, explained: frozenset[int], attempt: int
+) -> list[Episode]:
+    """Ranks at the end of every wait chain: missing from a hub, waiting in none, and not explained by anything.
+
+    `explained` are ranks with a fault of their own. A hub whose absentees include such a rank needs no silent one.
+    """
+    waiting = {rank for hub in hubs for rank in hub.waiters}
+    silent: dict[int, WaitHub] = {}
+    for hub in hubs:
+        if hub.deviating or (hub.missing & explained) or (hub.unknown & explained):
+            continue
+        absent = hub.missing - waiting
+        if not hub.missing and len(hub.unknown) == 1:
+            absent = hub.unknown - waiting  # all members wait but one, and that one left nothing at all
+        for rank in absent | hub.stuck:
+            silent.setdefault(rank, hub)
+    suspects = _without_signs_of_waiting(_smallest(silent, hubs), facts)
+    suspects = _not_just_stopped_first(suspects, silent, facts)
+    gone = _gone_nodes(suspects, topology, facts)
+    episodes = [_lost_node(node, silent, topology, facts) for node in gone]
+    for rank in sorted(suspects):
+        hub = silent[rank]
+        own = [f for f in facts if f.rank == rank and f.attempt == attempt and f.name in _LAST_WORDS]
+        place = topology.place(rank)
+        waits = [hub.waiters[r] for r in sorted(hub.waiters)][:2]
+        number = len(hub.waiters)
+        text = f"it never entered {hub.name}, in which {number} rank{'s' if number != 1 else ''} waited"
+        if rank in hub.stuck:
+            text = f"its GPU never finished {hub.name}, which {len(hub.members) - number} peers finished"
+        episodes.append(
+            Episode(
+                id="",
+                code=FaultCode.RANK_STALLED,
+                role=Role.INITIATING,
+                attempt=attempt,
+                rank=rank,
+                node=place.node if place else None,
+                gpu=place.gpu if place else None,
+                pid=place.pid if place else None,
+                facts=(*own[-2:], *waits) or tuple(waits),
+                inferred=text,
+                began=hub.began,
+                specificity=0.9 if _counted(own, hub) else 0.7,
+            )
+        )
+    return episodes
+
+
+def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], facts: Sequence[Fact]) -> set[int]:
+    """Drops suspects that an agent ended because a waiter on their node had already given up.
+
+    They would have timed out a moment later; only their own counters could tell that they had stayed behind.
+    """
+    if len(suspects) < MANY_SILENT:
+        return suspects
+    told = {f.rank: f for f in facts if f.name == Context.WORKER_SIGNALLED and f.rank in suspects}
+    waiting_nodes = {f.node for hub in silent.values() for f in hub.waiters.values() if f.node is not None}
+    stopped = {
+        rank
+        for rank, fact in told.items()
+        if rank is not None
+        and fact.node in waiting_nodes
+        and not _counted([f for f in facts if f.rank == rank and f.name in _LAST_WORDS], silent[rank])
+    }
+    return suspects - stopped
+
+
+MANY_SILENT = 2
+_LAUNCHER_WORDS = frozenset(
+    {Context.WORKER_FAILED, Context.WORKER_SIGNALLED, Context.CHILD_FAILED_ROW, Context.AGENT_SIGNALLED}
+)
+
+
+def _gone_nodes(suspects: set[int], topology: Topology, facts: Sequence[Fact]) -> list[str]:
+    """Nodes of which all ranks are silent and whose launcher never reported an end: the node went, not its ranks."""
+    spoke = {fact.node for fact in facts if fact.name in _LAUNCHER_WORDS}
+    told = {fact.rank for fact in facts if fact.name in _LAUNCHER_WORDS}
+    gone = []
+    for node in topology.nodes:
+        ranks = {place.rank for place in topology.ranks if place.node == node}
+        whole = len(ranks) >= MANY_SILENT and ranks <= suspects and len(ranks) < len(topology.ranks)
+        if whole and node in topology.nodes_with_logs and node not in spoke and not ranks & told:
+            gone.append(node)
+    return gone
+
+
+def _lost_node(node: str, silent: dict[int, WaitHub], topology: Topology, facts: Sequence[Fact]) -> Episode:
+    ranks = sorted(place.rank for place in topology.ranks if place.node == node)
+    hub = silent[ranks[0]]
+    last = [f for f in facts if f.node == node][-2:]
+    waits = [hub.waiters[rank] for rank in sorted(hub.waiters)][:2]
+    return Episode(
+        id="",
+        code=FaultCode.NODE_LOST,
+        role=Role.INITIATING,
+        attempt=hub.attempt,
+        rank=None,
+        node=node,
+        gpu=None,
+        pid=None,
+        facts=(*last, *waits),
+        inferred=f"all {len(ranks)} ranks of {node} fell silent together, and its launcher never reported an end",
+        began=hub.began,
+        specificity=0.8,
+    )
+
+
+_LAST_WORDS = frozenset({Context.THREAD_STACK, Context.DUMP_SIGNAL, Context.WORK_STATUS, Context.FLIGHT_RECORDER_DUMP})
+
+
+def _smallest(silent: dict[int, WaitHub], hubs: Sequence[WaitHub]) -> set[int]:
+    """Where a smaller hub has its own silent ranks, those of a larger one only follow (method.md 4.3)."""
+    if not silent:
+        return set()
+    sizes = {id(hub): len(hub.members) or len(hub.waiters) for hub in hubs}
+    smallest = min(sizes[id(hub)] for hub in silent.values())
+    return {rank for rank, hub in silent.items() if sizes[id(hub)] == smallest}
+
+
+_LOST = frozenset({CollateralKind.REMOTE_PEER_LOST, CollateralKind.STORE_LOST, CollateralKind.COLLECTIVE_TIMEOUT})
+
+
+def _without_signs_of_waiting(suspects: set[int], facts: Sequence[Fact]) -> set[int]:
+    """A suspect that lost a connection, or whose stack stands in a collective, had come; where others show no such sign."""
+    came = {f.rank for f in facts if f.rank is not None and f.rank in suspects and f.name in _LOST}
+    stacks = [f for f in facts if f.name == Context.THREAD_STACK and f.rank in suspects]
+    standing = [f for f in stacks if f.attribute("waits_on") == "collective" and _main_thread(f)]
+    came |= {f.rank for f in standing if f.rank is not None}
+    left = suspects - came
+    return left or suspects
+
+
+def _main_thread(fact: Fact) -> bool:
+    return (fact.attribute("thread") or "MainThread") == "MainThread"
+
+
+def _counted(own: Sequence[Fact], hub: WaitHub) -> bool:
+    """True where the rank's own counters, not its mere silence, show that it stayed behind."""
+    counted = [f for f in own if f.number("last_enqueued") is not None]
+    idle = any(f.number("last_enqueued") == f.number("last_completed") for f in counted)
+    return idle or any(f.group in (hub.group, None) for f in counted)
