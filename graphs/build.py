@@ -8,13 +8,8 @@ from dataclasses import dataclass, replace
 import networkx as nx
 
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
-from correlator.graphs.episodes import (
-    Episode,
-    build_episodes,
-    exit_episodes,
-    place_memory_kills,
-    process_ends,
-)
+from correlator.graphs.episodes import Episode, build_episodes
+from correlator.graphs.exits import exit_episodes, place_memory_kills, process_ends
 from correlator.graphs.facts import Fact, RunFacts
 from correlator.graphs.hubs import wait_hubs
 from correlator.graphs.inferred import (

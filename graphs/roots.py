@@ -94,7 +94,8 @@ _STILL_ALIVE = (CollateralKind.COLLECTIVE_TIMEOUT, CollateralKind.REMOTE_PEER_LO
 
 def _spoke_later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
     """An untimed exception after which its rank still lost peers in the same file was caught; where others are plainer."""
-    kept, caught = [], []
+    kept: list[Episode] = []
+    caught: list[Episode] = []
     for episode in candidates:
         head = episode.head
         untimed = head.exception_type is not None and all(f.inherited or f.printed_ns is None for f in episode.facts)

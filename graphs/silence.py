@@ -67,13 +67,13 @@ def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], fact
     """
     if len(suspects) < MANY_SILENT:
         return suspects
-    told = {f.rank: f for f in facts if f.name == Context.WORKER_SIGNALLED and f.rank in suspects}
+    signalled = [f for f in facts if f.name == Context.WORKER_SIGNALLED]
+    told = {f.rank: f for f in signalled if f.rank is not None and f.rank in suspects}
     waiting_nodes = {f.node for hub in silent.values() for f in hub.waiters.values() if f.node is not None}
     stopped = {
         rank
         for rank, fact in told.items()
-        if rank is not None
-        and fact.node in waiting_nodes
+        if fact.node in waiting_nodes
         and not _counted([f for f in facts if f.rank == rank and f.name in _LAST_WORDS], silent[rank])
     }
     return suspects - stopped

@@ -109,7 +109,7 @@ def event_density_chart(run: Shown) -> alt.Chart:
         .sort("time", "lane")
     )
     utc = alt.Scale(type="utc")
-    return (
+    chart: alt.Chart = (
         alt.Chart(_plain(cells))
         .mark_rect()
         .encode(
@@ -123,6 +123,7 @@ def event_density_chart(run: Shown) -> alt.Chart:
         )
         .properties(title="Events by rank and time", width=_WIDTH, height=max(60, 11 * len(groups)))
     )
+    return chart
 
 
 def step_time_chart(run: Shown) -> alt.LayerChart:

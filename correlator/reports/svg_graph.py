@@ -64,7 +64,9 @@ class Curve:
 class GraphPicture:
     """All shapes of the causal graph."""
 
-    width: int
+    left: float
+    width: float
+    """The part of the page's width that is drawn on, so that a slim graph is not made small by empty sides."""
     height: float
     boxes: tuple[Box, ...]
     curves: tuple[Curve, ...]
@@ -91,7 +93,9 @@ def graph_picture(story: Story) -> GraphPicture | None:
             boxes[group.id] = _box(group, lines, x, y, width, height)
             x += width + GAP
         y += height + GAP
-    return GraphPicture(WIDTH, round(y - GAP + 4, 1), tuple(boxes.values()), tuple(_curves(story, boxes)))
+    left = min(box.x for box in boxes.values()) - 2
+    curves = tuple(_curves(story, boxes))
+    return GraphPicture(left, round(WIDTH - 2 * left, 1), round(y - GAP + 4, 1), tuple(boxes.values()), curves)
 
 
 def _layers(groups: Sequence[Group]) -> list[list[Group]]:
