@@ -115,8 +115,8 @@ def table(done: Sequence[Outcome]) -> Iterator[str]:
         sure = sum(o.grade is Grade.WRONG and o.confidence >= 0.7 for o in some)
         changed = sum(o.changed for o in some)
         yield (
-            f"{mutation:28} {len(some):4d}  {right:5d}  {named:12d}  {len(open_) - named:4d}  {part:10d}  {node:9d}  {wrong:7d}  "
-            f"{sure:10d}  {changed:7d}"
+            f"{mutation:28} {len(some):4d}  {right:5d}  {named:12d}  {len(open_) - named:4d}  {part:10d}  {node:9d}  "
+            f"{wrong:7d}  {sure:10d}  {changed:7d}"
         )
 
 

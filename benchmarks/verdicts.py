@@ -57,7 +57,7 @@ def trials(only: Sequence[str], layouts: Sequence[Layout], seeds: Sequence[int],
 
 def table(done: Sequence[Trial]) -> Iterator[str]:
     """The figures by family, and in all."""
-    yield f"{'family':14} {'runs':>5} {'right':>6} {'part':>5} {'node':>5} {'abst':>5} {'WRONG':>6} {'fault':>9} {'role':>10} {'kind':>10}"
+    yield "family          runs  right  part  node  abst  WRONG     fault       role       kind"
     for family in [*dict.fromkeys(trial.family for trial in done), "all"]:
         some = [trial.judgement for trial in done if family in (trial.family, "all")]
         grades = [sum(j.grade is grade for j in some) for grade in _GRADES]

@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Diagnosis", "Run", "__version__", "diagnose", "open_run"]
+__all__ = ["Diagnosis", "Run", "__version__", "diagnose", "open_run", "read_flight_recorder"]
 
 if TYPE_CHECKING:
     from correlator.core.model import Diagnosis
+    from correlator.flight_recorder import read_flight_recorder
     from correlator.pipeline import Run, diagnose, open_run
 
 
@@ -29,5 +30,9 @@ def __getattr__(name: str) -> object:
         from correlator.core.model import Diagnosis
 
         return Diagnosis
+    if name == "read_flight_recorder":
+        from correlator.flight_recorder import read_flight_recorder
+
+        return read_flight_recorder
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

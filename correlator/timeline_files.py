@@ -29,7 +29,6 @@ PARTITION = "host_name"
 NO_HOST = "(none)"
 """Partition of rows without a node: pandas cannot read a null partition, and no node has such a name."""
 _LONGEST_NAME = 200
-_PART = "part-0.parquet"
 
 Metadata = Mapping[bytes, bytes]
 
@@ -57,10 +56,9 @@ def write_file(path: Path, tables: Iterable[pa.Table], metadata: Metadata) -> No
     """Write tables that follow each other as one file. Raises OutputError."""
 
     def write(draft: Path) -> None:
-        draft = draft / _PART
-        _write_part(draft, _fitted(_blocks(tables), drop=None), metadata)
-        draft.chmod(0o644)
-        draft.replace(path)
+        file = draft / "timeline.parquet"
+        _write_part(file, _fitted(_blocks(tables), drop=None), metadata)
+        file.replace(path)
 
     _in_draft(path, write)
 
@@ -77,8 +75,9 @@ def write_dataset(path: Path, tables: Iterable[pa.Table], metadata: Metadata) ->
         carried = dict(metadata)
         for host, blocks in _by_host(tables):
             part = folder / f"{PARTITION}={quote(host, safe='()')}"
-            part.mkdir()
-            _write_part(part / _PART, _fitted(blocks, drop=PARTITION), carried)
+            part.mkdir(exist_ok=True)  # names that no file system takes share one, and need not be neighbours
+            number = sum(1 for _ in part.iterdir())
+            _write_part(part / f"part-{number}.parquet", _fitted(blocks, drop=PARTITION), carried)
             carried.pop(STORED_KEY, None)  # once is enough; it may be large
         if path.is_dir():
             describe_timeline(path)  # raises where the folder is something else

@@ -17,7 +17,7 @@ from correlator.parsers.partial_lines import join_partial
 from correlator.parsers.peel import peel, segments
 from correlator.parsers.records import STITCHERS
 from correlator.parsers.records.launcher import classified_rows, with_actor_facts
-from correlator.parsers.table import CATALOGUE, PatternTable
+from correlator.parsers.table import CATALOGUE, UNCLASSIFIED_PRIORITY, PatternTable
 from correlator.parsers.time_keeper import LineTime, TimeKeeper
 from correlator.parsers.timestamps_discovery import discover
 
@@ -156,6 +156,8 @@ class FileParser:
         for place, line in enumerate(record.lines[1:], start=1):
             found = view.best(line)
             if found is None or self._table.dialect_of[found.scan_id] == CATALOGUE or found.record == "traceback":
+                continue
+            if found.pattern.priority == UNCLASSIFIED_PRIORITY:
                 continue
             inner = self._events(view, line, found, Record(found.record, record.lines[place:]))
             unknown = [event for event in events if event.signature == FALLBACK and event.body == line.message.strip()]

@@ -12,14 +12,30 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from benchmarks.scenarios import faults_application, faults_comms, faults_cuda, faults_native, traps
+from benchmarks.scenarios import (
+    faults_application,
+    faults_cuda,
+    faults_native,
+    faults_network,
+    faults_waits,
+    traps,
+    traps_of_evidence,
+)
 from benchmarks.scenarios.cluster import Skew
 from benchmarks.scenarios.expected import Accused, Expected, from_json
 from benchmarks.scenarios.layouts import Layout, launcher_of, write
 from benchmarks.scenarios.registry import SCENARIOS, Scenario
 from benchmarks.scenarios.simulation import new_simulation
 
-FAMILIES = (faults_cuda, faults_native, faults_comms, faults_application, traps)
+FAMILIES = (
+    faults_cuda,
+    faults_native,
+    faults_waits,
+    faults_network,
+    faults_application,
+    traps,
+    traps_of_evidence,
+)
 """Importing a module of stories registers them."""
 
 __all__ = ["FAMILIES", "SCENARIOS", "Accused", "Expected", "Layout", "Scenario", "Skew", "build", "from_json"]

@@ -65,7 +65,8 @@ def time_out(
         dumped = max(at, began) + sim.rng.uniform(0.1, 1.0)
         sim.say(rank, dumped, *sim.torch.dump_signal(sim.clock(rank, dumped), rank, work.group, origin, last))
         own = work.group.members.index(rank)
-        text = f"[Rank {own}] Watchdog caught collective operation timeout: {work.text()} ran for {ran} milliseconds before timing out."
+        caught = f"[Rank {own}] Watchdog caught collective operation timeout: {work.text()} "
+        text = f"{caught}ran for {ran} milliseconds before timing out."
         down = at + (ABORT_AFTER_S if sim.torch.version >= (2, 4) else 0.4)
         sim.say(rank, down, *sim.torch.taken_down(sim.clock(rank, down), rank, work.group, [text]))
         sim.mark(rank, at, CollateralKind.COLLECTIVE_TIMEOUT)
@@ -116,7 +117,7 @@ def lose_store(sim: Simulation, at: float, ranks: Iterable[int]) -> None:
         )  # fmt: skip
         sim.c10d(
             rank, when + 0.01, "ProcessGroupNCCL.cpp", 1659,
-            f"{sim.world.tag(sim.torch.version, rank)}Failed to check the \"should dump\" flag on TCPStore, (maybe TCPStore "
+            f'{sim.world.tag(sim.torch.version, rank)}Failed to check the "should dump" flag on TCPStore, (maybe TCPStore '
             "server has shut down too early), with error: Connection reset by peer", letter="W",
         )  # fmt: skip
         sim.mark(rank, when, CollateralKind.STORE_LOST)

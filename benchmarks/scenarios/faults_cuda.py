@@ -276,7 +276,10 @@ def off_bus_without_pid(sim: Simulation) -> Expected:
 @scenario("gpu")
 def gsp_timeout(sim: Simulation) -> Expected:
     """The GPU's system processor stops answering."""
-    text = "NVRM: Xid (PCI:{bus}): 119, pid={pid}, name=pt_main_thread, Timeout after 45s of waiting for RPC response from GPU{gpu} GSP! Expected function 76 (GSP_RM_CONTROL) (0x20801702 0x4)."
+    text = (
+        "NVRM: Xid (PCI:{bus}): 119, pid={pid}, name=pt_main_thread, Timeout after 45s of waiting for RPC response from "
+        "GPU{gpu} GSP! Expected function 76 (GSP_RM_CONTROL) (0x20801702 0x4)."
+    )
     return _silent_gpu(sim, FaultCode.GPU_GSP_TIMEOUT, text, text)
 
 

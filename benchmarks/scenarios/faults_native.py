@@ -103,7 +103,8 @@ def illegal_instruction(sim: Simulation) -> Expected:
         sim,
         -4,
         "Illegal instruction",
-        "traps: python3[{pid}] trap invalid opcode ip:7f8a1b2c3d40 sp:7ffd5e6f7a80 error:0 in libfusedops.so[7f8a1b200000+1c0000]",
+        "traps: python3[{pid}] trap invalid opcode ip:7f8a1b2c3d40 sp:7ffd5e6f7a80 error:0 in "
+        "libfusedops.so[7f8a1b200000+1c0000]",
     )
     return identified(sim, FaultCode.ILLEGAL_INSTRUCTION, rank, why="its own stack and exit code -4")
 

@@ -64,12 +64,6 @@ def page_fault(bus: str, pid: int) -> str:
     )  # fmt: skip
 
 
-def gsp_timeout(bus: str, gpu: int, pid: int) -> list[str]:
-    """Xid 119, repeated as drivers do."""
-    text = f"Timeout after 45s of waiting for RPC response from GPU{gpu} GSP! Expected function 76 (GSP_RM_CONTROL) (0x20801702 0x4)."
-    return [xid(bus, 119, text, pid), xid(bus, 119, text, pid)]
-
-
 def nvlink(bus: str, pid: int | None, link: int = 14) -> str:
     """Xid 74."""
     return xid(bus, 74, f"NVLink: fatal error detected on link {link}(0x0, 0x0, 0x10000, 0x0, 0x0, 0x0, 0x0)", pid)
@@ -100,10 +94,11 @@ def segfault(pid: int, library: str, name: str = "python3") -> list[str]:
 
 
 QUIET = (
-    "audit: type=1400 audit(1764464523.123:42): apparmor=\"STATUS\" operation=\"profile_replace\" name=\"snap.lxd\"",
+    'audit: type=1400 audit(1764464523.123:42): apparmor="STATUS" operation="profile_replace" name="snap.lxd"',
     "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",
     "perf: interrupt took too long (2501 > 2500), lowering kernel.perf_event_max_sample_rate to 79750",
     "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready",
-    "mlx5_core 0000:5c:00.0: mlx5_cmd_out_err:838:(pid 123): ACCESS_REG(0x805) op_mod(0x0) failed, status bad operation(0x2), syndrome (0x15c356), err(-22)",
+    "mlx5_core 0000:5c:00.0: mlx5_cmd_out_err:838:(pid 123): ACCESS_REG(0x805) op_mod(0x0) failed, status bad operation(0x2), "
+    "syndrome (0x15c356), err(-22)",
 )  # fmt: skip
 """What kernels say on healthy days."""

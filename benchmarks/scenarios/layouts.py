@@ -127,4 +127,6 @@ def _pods(sim: Simulation) -> Iterable[str]:
     for node in sim.cluster.nodes:
         codes = [sim.ends[r].code for r in sim.cluster.on(node) if r in sim.ends]
         status = "Unknown" if node.index in sim.gone else "Error" if any(codes) else "Completed"
-        yield f"{f'pretrain-worker-{node.index}':24} 0/1     {status:9} 0          4h    {node.ip:16} {node.name:17} <none>           <none>"
+        name = f"pretrain-worker-{node.index}"
+        where = f"{node.ip:16} {node.name:17} <none>           <none>"
+        yield f"{name:24} 0/1     {status:9} 0          4h    {where}"

@@ -184,7 +184,10 @@ class Simulation:
         host = self.node_of(rank)
         head = f"{host.name}:{pid}:{pid + 40} [{local}] NCCL INFO "
         bus = self.cluster.bus(rank)[5:].replace(":", "") + "000"
-        body = f"ncclCommInitRank comm 0x55d0c0{pid:06x} rank {rank} nranks {self.cluster.world} cudaDev {local} nvmlDev {local} busId {bus.lstrip('0')} commId {comm} - Init "
+        body = (
+            f"ncclCommInitRank comm 0x55d0c0{pid:06x} rank {rank} nranks {self.cluster.world} cudaDev {local} nvmlDev {local} "
+            f"busId {bus.lstrip('0')} commId {comm} - Init "
+        )
         self.say(rank, at, f"{head}Bootstrap : Using eth0:{host.ip}<0>", head + body + "START", stream=Source.STDOUT)
         peer = (rank + 1) % self.cluster.world
         ring = f"{head}Channel 00/0 : {rank}[{local}] -> {peer}[{self.cluster.local(peer)}] via P2P/CUMEM"

@@ -227,7 +227,8 @@ class Torch:
 
 def _frames(function: str) -> list[str]:
     return [
-        f"Exception raised from {function} at /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:635 (most recent call first):",
+        f"Exception raised from {function} at /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:635 "
+        "(most recent call first):",
         f"frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f1111111111 in {SITE}/torch/lib/libc10.so)",
         f"frame #1: c10d::ProcessGroupNCCL::{function}() + 0x220 (0x7f2222222222 in {SITE}/torch/lib/libtorch_cuda.so)",
         "frame #2: <unknown function> + 0xd6df4 (0x7f3333333333 in /usr/lib/x86_64-linux-gnu/libstdc++.so.6)",

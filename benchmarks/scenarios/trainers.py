@@ -36,7 +36,8 @@ def started(trainer: Trainer, now: datetime, rank: int, world: int, local: int, 
         case Trainer.MEGATRON:
             return "> initializing torch distributed ..."
         case Trainer.HF:
-            return f"[WARNING|training_args.py:2125] {_comma(now)} >> Process rank: {rank}, device: cuda:{local}, n_gpu: 1, distributed training: True"
+            who = f"Process rank: {rank}, device: cuda:{local}, n_gpu: 1, distributed training: True"
+            return f"[WARNING|training_args.py:2125] {_comma(now)} >> {who}"
 
 
 def progress(trainer: Trainer, now: datetime, rank: int, step: int, loss: float) -> str:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from benchmarks.scenarios import kernel_text as kernel
 from benchmarks.scenarios.endings import Ending, collapse, lose_peers, lose_store, settle, time_out
-from benchmarks.scenarios.expected import Accused, Expected
+from benchmarks.scenarios.expected import Expected
 from benchmarks.scenarios.faults_application import USER_FRAMES
 from benchmarks.scenarios.faults_native import LOADER_FRAMES
-from benchmarks.scenarios.journal import Line, Source
+from benchmarks.scenarios.journal import Source
 from benchmarks.scenarios.layouts import Layout
 from benchmarks.scenarios.registry import identified, scenario, tied
-from benchmarks.scenarios.simulation import VERSIONS, Launcher, Simulation
+from benchmarks.scenarios.simulation import VERSIONS, Simulation
 from benchmarks.scenarios.torch_text import Torch
 from benchmarks.scenarios.trainers import Trainer
-from correlator.core.vocabulary import CollateralKind, FaultCode, VerdictStatus
+from correlator.core.vocabulary import FaultCode, VerdictStatus
 
 BUG = ["TypeError: unsupported operand type(s) for +: 'NoneType' and 'float'"]
 
 
-def _running(sim: Simulation) -> tuple[int, float]:
+def running(sim: Simulation) -> tuple[int, float]:
+    """A run under way; a victim and the time of its end."""
     sim.begin()
     sim.train(sim.rng.randrange(6, 30))
     return sim.some_rank(not_on=()), sim.now + 0.3 * sim.step_s
 
 
-def _bug(sim: Simulation, rank: int, at: float) -> None:
+def raise_bug(sim: Simulation, rank: int, at: float) -> None:
+    """A rank raises a plain bug and leaves with 1."""
     sim.raises(rank, at, BUG, USER_FRAMES)
     sim.dies(rank, at + 0.4, 1)
 
@@ -102,7 +104,7 @@ def old_errors_then_a_bug(sim: Simulation) -> Expected:
     sim.train(20)
     rank = sim.some_rank(not_on=(sim.node_of(other).index,))
     at = sim.now + 0.3 * sim.step_s
-    _bug(sim, rank, at)
+    raise_bug(sim, rank, at)
     collapse(sim, at + 0.4, victim=rank)
     return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="20 steps were done after the old errors")
 
@@ -110,7 +112,7 @@ def old_errors_then_a_bug(sim: Simulation) -> Expected:
 @scenario("trap")
 def benign_xids(sim: Simulation) -> Expected:
     """Xid 13/43 of another job's process and Xid 45 at clean-up, beside a bug."""
-    rank, at = _running(sim)
+    rank, at = running(sim)
     bystander = sim.some_rank(not_on=(sim.node_of(rank).index,))
     node = sim.node_of(bystander)
     sim.kernel(
@@ -125,7 +127,7 @@ def benign_xids(sim: Simulation) -> Expected:
         ),
     )
     sim.kernel(node, at - 399, kernel.xid(sim.cluster.bus(bystander), 43, "Ch 00000020", 999_001, "cuda-demo"))
-    _bug(sim, rank, at)
+    raise_bug(sim, rank, at)
     collapse(sim, at + 0.4, victim=rank)
     for other in sim.cluster.on(node):
         if other in sim.ends:
@@ -140,7 +142,7 @@ def benign_xids(sim: Simulation) -> Expected:
 @scenario("trap")
 def xid_on_another_gpu(sim: Simulation) -> Expected:
     """A row remap on a GPU of the same node, hours before; the bug is on another rank."""
-    rank, at = _running(sim)
+    rank, at = running(sim)
     node = sim.node_of(rank)
     other = next(r for r in sim.cluster.on(node) if r != rank)
     sim.kernel(
@@ -152,7 +154,7 @@ def xid_on_another_gpu(sim: Simulation) -> Expected:
             "Row Remapper: New row (0x0000000018f31d80) marked for remapping, reset gpu to activate.",
         ),
     )
-    _bug(sim, rank, at)
+    raise_bug(sim, rank, at)
     collapse(sim, at + 0.4, victim=rank)
     return identified(
         sim, FaultCode.PYTHON_EXCEPTION, rank, why="a recorded row remap ends no process, least of all another rank's"
@@ -162,8 +164,8 @@ def xid_on_another_gpu(sim: Simulation) -> Expected:
 @scenario("trap")
 def xid_after_the_failure(sim: Simulation) -> Expected:
     """Xid 31 and 45 appear only while processes are killed."""
-    rank, at = _running(sim)
-    _bug(sim, rank, at)
+    rank, at = running(sim)
+    raise_bug(sim, rank, at)
     collapse(sim, at + 0.4, victim=rank)
     other = next((r for r in sim.cluster.ranks if r in sim.ends and sim.node_of(r) != sim.node_of(rank)), None)
     if other is not None:
@@ -176,7 +178,7 @@ def xid_after_the_failure(sim: Simulation) -> Expected:
 @scenario("trap")
 def first_watchdog_is_innocent(sim: Simulation) -> Expected:
     """Rank A times out first because it came first; rank B never came."""
-    sim.torch = _with_counters(sim)
+    sim.torch = with_counters(sim)
     sim.begin()
     sim.train(12)
     rank = sim.some_rank()
@@ -191,14 +193,15 @@ def first_watchdog_is_innocent(sim: Simulation) -> Expected:
     return identified(sim, FaultCode.RANK_STALLED, rank, why="who times out first came first")
 
 
-def _with_counters(sim: Simulation) -> Torch:
+def with_counters(sim: Simulation) -> Torch:
+    """A version that prints what was enqueued last."""
     return sim.rng.choice([version for version in VERSIONS if version.version >= (2, 6)])
 
 
 @scenario("trap", layouts=(Layout.FLAT, Layout.MERGED, Layout.TREE, Layout.K8S))
 def root_cause_is_a_victim(sim: Simulation) -> Expected:
     """The faulty rank lingers in its clean-up; a peer that lost it dies first and is torchrun's root cause."""
-    rank, at = _running(sim)
+    rank, at = running(sim)
     sim.raises(rank, at, BUG, USER_FRAMES)
     node = sim.node_of(rank)
     peer = next(r for r in sim.cluster.on(node) if r != rank)
@@ -217,7 +220,7 @@ def rank_zero_dies(sim: Simulation) -> Expected:
     sim.begin()
     sim.train(sim.rng.randrange(6, 30))
     at = sim.now + 0.3 * sim.step_s
-    _bug(sim, 0, at)
+    raise_bug(sim, 0, at)
     away = [r for r in sim.alive() if sim.node_of(r).index != 0]
     lose_store(sim, at + 1.2, away)
     lose_peers(sim, at, 0, away, (4.0, 20.0))
@@ -228,7 +231,7 @@ def rank_zero_dies(sim: Simulation) -> Expected:
 @scenario("trap")
 def mislabelled_by_the_application(sim: Simulation) -> Expected:
     """A circuit breaker calls a data error a CUDA error; an advice mentions OOM."""
-    rank, at = _running(sim)
+    rank, at = running(sim)
     victim = sim.some_rank(not_on=(sim.node_of(rank).index,))
     sim.raises(rank, at, ["ValueError: bad token id 151937"], LOADER_FRAMES)
     sim.dies(rank, at + 0.4, 1)
@@ -250,9 +253,9 @@ def two_faults_in_order(sim: Simulation) -> Expected:
     """A rank fails; twenty seconds later another fails of something else: the first started it. Both log it with a time."""
     sim.trainer = sim.rng.choice((Trainer.TITAN, Trainer.LOGGER))
     sim.step_s = min(sim.step_s, 3.0)
-    rank, at = _running(sim)
+    rank, at = running(sim)
     sim.log(rank, at - 0.01, "ERROR", "unhandled exception in the training loop, giving up")
-    _bug(sim, rank, at)
+    raise_bug(sim, rank, at)
     other = sim.some_rank(not_on=(sim.node_of(rank).index,))
     late = at + 20
     sim.log(other, late - 0.01, "ERROR", "unhandled exception in the training loop, giving up")
@@ -266,7 +269,7 @@ def two_faults_in_order(sim: Simulation) -> Expected:
 @scenario("trap", skewed=False)
 def crash_and_illegal_access_at_once(sim: Simulation) -> Expected:
     """A segfault and an illegal access on two nodes within two milliseconds: tied."""
-    rank, at = _running(sim)
+    rank, at = running(sim)
     other = sim.some_rank(not_on=(sim.node_of(rank).index, 0))
     sim.say(
         rank,
@@ -306,122 +309,3 @@ def all_ranks_segfault(sim: Simulation) -> Expected:
         sim.dies(rank, when + 0.1, -11)
     settle(sim)
     return tied(sim, dict.fromkeys(sim.cluster.ranks, FaultCode.NATIVE_SEGFAULT), why="all at once")
-
-
-@scenario("trap", layouts=(Layout.FLAT, Layout.MERGED, Layout.TREE))
-def restarts_fail_in_its_wake(sim: Simulation) -> Expected:
-    """Attempt 0 dies of a bug; attempt 1 never gets its group and dies of that."""
-    sim.launcher = Launcher.TORCHRUN
-    sim.has_console = False
-    rank, at = _running(sim)
-    _bug(sim, rank, at)
-    collapse(sim, at + 0.4, Ending.PEERS, victim=rank)
-    expected = identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="attempt 1 failed only for want of peers")
-    sim.now = max(end.at for end in sim.ends.values()) + 15
-    _restart(sim, 1)
-    for other in sim.cluster.ranks:
-        when = sim.now + 300 + sim.rng.random()
-        final = ["torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0"]
-        sim.raises(other, when, final, USER_FRAMES[:2])
-        sim.dies(other, when + 0.3, 1)
-    settle(sim)
-    return expected
-
-
-def _restart(sim: Simulation, attempt: int) -> None:
-    sim.ends.clear()
-    sim.marks.clear()
-    sim.begin(attempt)
-
-
-@scenario("trap", layouts=(Layout.FLAT, Layout.MERGED, Layout.TREE))
-def same_gpu_in_all_attempts(sim: Simulation) -> Expected:
-    """Three attempts, each ended by the same GPU."""
-    sim.launcher = Launcher.TORCHRUN
-    sim.has_console = False
-    rank = sim.some_rank()
-    for attempt in range(3):
-        sim.ends.clear()
-        sim.marks.clear()
-        sim.begin(attempt)
-        sim.train(6)
-        at = sim.now + 0.3 * sim.step_s
-        sim.kernel(sim.node_of(rank), at - 0.1, *kernel.double_bit(sim.cluster.bus(rank), sim.cluster.pid(rank)))
-        sim.raises(rank, at, sim.torch.cuda_error("uncorrectable ECC error encountered"))
-        sim.dies(rank, at + 0.4, 1)
-        lose_peers(sim, at + 0.4, rank)
-        settle(sim)
-        sim.now = max(end.at for end in sim.ends.values()) + 20
-    return identified(
-        sim, FaultCode.GPU_ECC_DBE, rank, FaultCode.CUDA_ECC_UNCORRECTABLE, why="the same GPU ends all three"
-    )
-
-
-def _without(sim: Simulation, gone: set[int], *, agents: bool = False) -> None:
-    """Logs of some ranks (and of their nodes' agents) were not handed in."""
-    nodes = {sim.node_of(rank).index for rank in gone}
-
-    def wanted(line: Line) -> bool:
-        if line.rank is not None:
-            return line.rank not in gone
-        return not (agents and line.source is Source.AGENT and line.node in nodes)
-
-    sim.journal.keep(wanted)
-
-
-@scenario("trap", layouts=(Layout.FLAT, Layout.TREE, Layout.TASK))
-def third_of_the_logs(sim: Simulation) -> Expected:
-    """Five ranks' logs, all of them waiting; no launcher, no kernel, no counters of others: nobody can tell."""
-    sim.torch = _with_counters(sim)
-    sim.has_kernel = sim.has_console = False
-    sim.begin()
-    sim.train(12)
-    rank = sim.some_rank(not_on=())
-    time_out(sim, [r for r in sim.cluster.ranks if r != rank], sim.work())
-    kept = sim.rng.sample([r for r in sim.cluster.ranks if r != rank], 5)
-    settle(sim)
-    sim.journal.keep(lambda line: line.rank in kept)
-    waiting = {r: str(CollateralKind.COLLECTIVE_TIMEOUT) for r in kept}
-    return Expected(VerdictStatus.UNDETERMINED, (), (), (), waiting, "five witnesses who all waited")
-
-
-@scenario("trap", layouts=(Layout.FLAT, Layout.TREE))
-def log_of_the_initiator_missing(sim: Simulation) -> Expected:
-    """Its own log is gone, its agent's report is there: exit code 1 first, and the rank named."""
-    sim.has_kernel = False
-    rank, at = _running(sim)
-    _bug(sim, rank, at)
-    collapse(sim, at + 0.4, victim=rank)
-    found = identified(
-        sim,
-        FaultCode.SILENT_EXIT,
-        rank,
-        FaultCode.PYTHON_EXCEPTION,
-        why="its agent saw it leave with 1 before anything else",
-    )
-    _without(sim, {rank})
-    return Expected(
-        found.status, found.initiators, found.also, (VerdictStatus.UNDETERMINED,), found.collateral, found.why
-    )
-
-
-@scenario("trap", layouts=(Layout.FLAT,))
-def initiator_and_agent_missing(sim: Simulation) -> Expected:
-    """Neither its log nor its agent's, and all others wait: a rank that is absent from the evidence."""
-    sim.torch = _with_counters(sim)
-    sim.has_kernel = sim.has_console = False
-    rank, at = _running(sim)
-    _bug(sim, rank, at)
-    time_out(sim, [r for r in sim.alive() if sim.node_of(r) != sim.node_of(rank)], sim.work())
-    settle(sim)
-    _without(sim, set(sim.cluster.on(sim.node_of(rank))), agents=True)
-    name = sim.node_of(rank).name
-    also = [
-        (Accused(fault, None, name),) for fault in (FaultCode.RANK_STALLED, FaultCode.NODE_LOST, FaultCode.SILENT_EXIT)
-    ]
-    waiting = {r: k for r, k in _marks(sim).items() if sim.node_of(r) != sim.node_of(rank)}
-    return Expected(VerdictStatus.UNDETERMINED, (), tuple(also), (), waiting, "a whole node is missing from the folder")
-
-
-def _marks(sim: Simulation) -> dict[int, str]:
-    return {rank: marks[0][1] for rank, marks in sim.marks.items() if marks}

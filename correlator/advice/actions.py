@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from correlator.advice.known import Known, is_shell_word, known_of
 from correlator.advice.lines import Line, lines_of
-from correlator.advice.readings import entry_for, read
+from correlator.advice.readings import entry_for, numbers_of
 from correlator.advice.resume import resume_words
 from correlator.core.catalogue import Catalogue, Entry
 from correlator.core.model import Actions, Checkpoint, Initiator, Verdict
@@ -44,10 +45,18 @@ def advise(
     initiator, entry, line = chosen[0]
     known = known_of(initiator, line, lines, checkpoint)
     commands: list[str] = []
+    done: set[tuple[str | None, str]] = set()
     for other, others_entry, others_line in chosen[:_MOST_PLACES]:
-        commands += _commands(others_entry, known_of(other, others_line, lines, checkpoint), dialects)
+        place = (other.node, others_entry.key)
+        others = known_of(other, others_line, lines, checkpoint)
+        commands += _commands(others_entry, others, dialects, again=place in done)
+        done.add(place)
     return Actions(
-        first=" ".join(filter(None, (_numbers(line), known.prose(entry.first_action), _others(verdict.initiators)))),
+        first=" ".join(
+            filter(
+                None, (numbers_of(initiator.fault, line), known.prose(entry.first_action), _others(verdict.initiators))
+            )
+        ),
         commands=tuple(dict.fromkeys([*commands[:_MOST_COMMANDS], *_isolate(chosen, dialects)])),
         verify=known.prose(entry.verification),
         resume=resume_words(checkpoint, entry, lines),
@@ -66,10 +75,6 @@ def finest(initiator: Initiator, lines: Sequence[Line], catalogue: Catalogue) ->
     return specific or next(iter(found), (entry, None))
 
 
-def _numbers(line: Line | None) -> str:
-    return "" if line is None else read(line).sentence
-
-
 def _dialects(events: pl.DataFrame | None) -> frozenset[str]:
     """Which programs wrote the logs."""
     if events is None:
@@ -79,13 +84,16 @@ def _dialects(events: pl.DataFrame | None) -> frozenset[str]:
     return frozenset(events["dialect"].cast(pl.String).unique())
 
 
-def _commands(entry: Entry, known: Known, dialects: frozenset[str]) -> list[str]:
-    filled = (known.command(command) for command in entry.commands if _at_hand(command, dialects))
+def _commands(entry: Entry, known: Known, dialects: frozenset[str], *, again: bool) -> list[str]:
+    """The commands of an entry with their values; `again` = for another rank of a node: only what asks its own process."""
+    wanted = [c for c in entry.commands if _at_hand(c, dialects) and (not again or _OF_PROCESS.search(c))]
+    filled = (known.command(command) for command in wanted)
     return [
         f"{command}  # TRAIN: your launch command" if _TRAIN in command else command for command in filled if command
     ]
 
 
+_OF_PROCESS = re.compile(r"\{(?:pid|pci|gpu|device|worker_pid)\}")
 _TOOLS = {
     frozenset({"slurm", "slurm_control"}): ("sacct", "scontrol", "squeue", "sbatch"),
     frozenset({"kubernetes"}): ("kubectl",),

@@ -56,7 +56,11 @@ def kernel_view(failed: Line, lines: Sequence[Line], reports: Sequence[FileRepor
     logs = [report for report in reports if report.kind is FileKind.KERNEL_LOG and report.node == failed.node]
     if failed.node is None or not logs:
         return KernelView(KernelSays.ABSENT)
-    covering = [report for report in logs if _covers(report, failed.printed_ns)]
+    until_ns = failed.printed_ns
+    if failed.inherited:  # it happened somewhere between that time and the end of its file
+        ends = (report.last_time_ns for report in reports if report.path == failed.file)
+        until_ns = next((end for end in ends if end is not None), None)
+    covering = [report for report in logs if _covers(report, failed.printed_ns, until_ns)]
     if covering:
         return KernelView(KernelSays.CLEAN, covering[0].path)
     return KernelView(KernelSays.NOT_THEN, logs[0].path)
@@ -75,9 +79,12 @@ def _layer(line: Line) -> str:
 def _near(line: Line, failed: Line) -> bool:
     if line.aligned_ns is None or failed.aligned_ns is None:
         return line.attempt == failed.attempt
-    return -_AFTER_NS <= failed.aligned_ns - line.aligned_ns <= _NEAR_NS
+    after_ns = _NEAR_NS if failed.inherited else _AFTER_NS
+    return -after_ns <= failed.aligned_ns - line.aligned_ns <= _NEAR_NS
 
 
-def _covers(report: FileReport, moment_ns: int | None) -> bool:
+def _covers(report: FileReport, from_ns: int | None, until_ns: int | None) -> bool:
     first, last = report.first_time_ns, report.last_time_ns
-    return moment_ns is not None and first is not None and last is not None and first <= moment_ns <= last
+    if from_ns is None or until_ns is None or first is None or last is None:
+        return False
+    return first <= from_ns and until_ns <= last

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from correlator.core.vocabulary import Context, Role
+from correlator.core.vocabulary import Context, Role, TimeSource
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +21,7 @@ _CONTEXT = (
     Context.DUMP_SIGNAL,
     Context.FLIGHT_RECORDER_DUMP,
     Context.WORKER_FAILED,
+    Context.AGENT_SIGNALLED,
     Context.CHILD_FAILED_ROW,
     Context.TASK_EXIT,
     Context.SCHEDULER_CANCELLED,
@@ -30,7 +31,7 @@ _CONTEXT = (
 """Besides faults and collateral."""
 _MOST_OF_A_KIND = 5_000
 """Rows of one event name that are looked at: enough for every rank of a large job, and bounded for a hostile log."""
-_TEXT = "event_name role signature log_file_path file_kind host_name gpu exception_type code_file_path process_group"
+_TEXT = "event_name role signature log_file_path file_kind host_name gpu code_file_path process_group time_source"
 _PLAIN = (
     "line_number line_count rank local_rank process_pid attempt step exit_code code_line_number collective_seq body"
 )
@@ -66,6 +67,8 @@ class Line:
     seq: int | None = None
     printed_ns: int | None = None
     aligned_ns: int | None = None
+    inherited: bool = False
+    """The time is that of an earlier line: a lower bound."""
     attributes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -125,5 +128,6 @@ def _lines(rows: pl.DataFrame) -> Iterator[Line]:
             seq=row["collective_seq"],
             printed_ns=row["printed_ns"],
             aligned_ns=row["aligned_ns"],
+            inherited=row["time_source"] != TimeSource.EXPLICIT,
             attributes={item["key"]: item["value"] for item in row["attributes"] or ()},
         )

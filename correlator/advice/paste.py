@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from correlator.advice.codes import read_exit
+from correlator.advice.bare import code_of_exit, plain_facts
 from correlator.advice.known import Known, known_of
 from correlator.advice.lines import Line, lines_of
 from correlator.advice.readings import entry_for, read
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ENDS = (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW, Context.TASK_EXIT)
-_OF_SIGNAL = {
-    4: FaultCode.ILLEGAL_INSTRUCTION,
-    6: FaultCode.NATIVE_ABORT,
-    7: FaultCode.NATIVE_BUS_ERROR,
-    9: FaultCode.PROCESS_KILLED,
-    11: FaultCode.NATIVE_SEGFAULT,
-    15: FaultCode.PREEMPTED,
-}
 _EXACT, _GENERIC, _ECHO, _EXIT, _DRAGGED = 1.0, 0.35, 0.2, 0.25, 0.15
 """How much a line of each kind says about the cause."""
 _SURE = 0.9
@@ -68,15 +60,27 @@ class _Group:
     lines: list[Line] = field(default_factory=list)
 
 
-def read_paste(events: pl.DataFrame, verdict: Verdict, checkpoint: Checkpoint, catalogue: Catalogue) -> Paste:
-    """The reading of pasted lines, from their events and the verdict that the graph gave on them."""
+def read_paste(
+    events: pl.DataFrame, verdict: Verdict, checkpoint: Checkpoint, catalogue: Catalogue, text: str = ""
+) -> Paste:
+    """The reading of pasted lines, from their events and the verdict that the graph gave on them.
+
+    `text`, the lines themselves, is searched for what is no event: the counters that nvidia-smi prints, a bare exit code.
+    """
     lines = lines_of(events)
     groups = _groups(lines, catalogue)
+    sentences: dict[str, str] = {}
+    for entry, sentence in plain_facts(text, catalogue, alone=not groups and not verdict.initiators):
+        groups.setdefault(entry.key, _Group(entry, _EXACT))
+        sentences[entry.key] = sentence
     for initiator in verdict.initiators:
         if not any(group.entry.code == initiator.fault for group in groups.values()):
             entry = catalogue.entry(initiator.fault)
             groups[entry.key] = _Group(entry, _EXACT)
-    matches = _matches(groups.values(), verdict, lines, checkpoint)
+    matches = tuple(
+        replace(match, reading=match.reading or sentences.get(match.entry.key, ""))
+        for match in _matches(groups.values(), verdict, lines, checkpoint)
+    )
     best = matches[0].entry if matches else None
     return Paste(matches, tuple(dict.fromkeys(_open(best, lines, events))), _fetch(best))
 
@@ -102,7 +106,7 @@ def _groups(lines: Sequence[Line], catalogue: Catalogue) -> dict[str, _Group]:
 def _judged(line: Line, catalogue: Catalogue) -> tuple[Entry | None, float]:
     """The entry of a line and how much it says about the cause; (None, 0) for one that says nothing."""
     if line.name in _ENDS:
-        code = _code_of_exit(line)
+        code = code_of_exit(line.exit_code)
         return (None, 0.0) if code is None else (entry_for(catalogue.entry(code), line), _EXIT)
     if line.role is Role.CONTEXT:
         return None, 0.0
@@ -113,13 +117,6 @@ def _judged(line: Line, catalogue: Catalogue) -> tuple[Entry | None, float]:
     if line.role is Role.COLLATERAL:
         return finer, _DRAGGED
     return finer, _GENERIC if finer.generic_reason else _EXACT
-
-
-def _code_of_exit(line: Line) -> FaultCode | None:
-    if not line.exit_code:
-        return None
-    signal = read_exit(line.exit_code).signal
-    return FaultCode.SILENT_EXIT if signal is None else _OF_SIGNAL.get(signal, FaultCode.SILENT_EXIT)
 
 
 def _matches(

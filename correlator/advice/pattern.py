@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from correlator.advice.lines import Line
+from correlator.core.model import Initiator
 from correlator.core.ranges import fold_hosts, fold_numbers
 from correlator.core.vocabulary import Role
 
@@ -32,23 +33,25 @@ class Pattern:
     sentence: str
 
 
-def pattern_of(fault: str, lines: Sequence[Line], world_size: int | None) -> Pattern | None:
-    """The pattern of a fault over ranks, nodes and attempts; None where no line says which rank printed it."""
-    seen = [line for line in lines if line.name == fault and line.role is Role.INITIATING]
+def pattern_of(initiator: Initiator, lines: Sequence[Line], ranks_seen: int, world_size: int | None) -> Pattern | None:
+    """The pattern of the initiator's fault over ranks, nodes and attempts.
+
+    None where it was not printed where the initiator is (it was inferred), or where too few ranks left a line to compare.
+    """
+    seen = [line for line in lines if line.name == initiator.fault and line.role is Role.INITIATING]
     ranks = {line.rank for line in seen if line.rank is not None}
     nodes = {line.node for line in seen if line.node is not None}
     attempts = {line.attempt for line in seen}
-    if not ranks and not nodes:
+    if initiator.rank not in ranks or ranks_seen < 2:
         return None
     if len(attempts) > 1 and nodes:
         return _over_attempts(seen, nodes, len(attempts))
-    if len(ranks) <= 1:
-        who = f"rank {next(iter(ranks))}" if ranks else next(iter(nodes))
-        return Pattern(Spread.ONE_RANK, f"only {who} shows it: something of its own (its data, its GPU, its node)")
-    if world_size is not None and len(ranks) == world_size > 1:
-        return Pattern(
-            Spread.ALL_RANKS, f"all {world_size} ranks show it: code, data or configuration, not one machine's hardware"
-        )
+    if len(ranks) == 1:
+        words = f"of {ranks_seen} ranks only rank {initiator.rank} shows it: something of its own (data, GPU, node)"
+        return Pattern(Spread.ONE_RANK, words)
+    if world_size is not None and len(ranks) == world_size:
+        words = f"all {world_size} ranks show it: code, data or configuration, not one machine's hardware"
+        return Pattern(Spread.ALL_RANKS, words)
     named = f"ranks {fold_numbers(ranks)}"
     if len(nodes) == 1:
         node = next(iter(nodes))

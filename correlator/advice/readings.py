@@ -54,6 +54,13 @@ def read(line: Line) -> Reading:
     return Reading()
 
 
+def numbers_of(fault: str, line: Line | None) -> str:
+    """The sentence on the numbers of the event that stands for a fault; an exit code only speaks for faults without a word."""
+    if line is None or (line.name != fault and fault not in _ENDS):
+        return ""
+    return read(line).sentence
+
+
 def _xid(number: int, body: str) -> Reading:
     known = read_xid(number)
     if known is None:

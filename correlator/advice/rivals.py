@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,11 +12,12 @@ from correlator.advice.kernel import KernelSays, KernelView, kernel_view
 from correlator.advice.known import Known, known_of
 from correlator.advice.lines import Line, lines_of
 from correlator.advice.pattern import pattern_of
-from correlator.advice.readings import read
+from correlator.advice.readings import numbers_of
+from correlator.advice.watchdog import describe_progress
 from correlator.core.catalogue import Catalogue, Entry, Rival
 from correlator.core.files import FileReport
 from correlator.core.model import Checkpoint, Hypothesis, Initiator, Verdict
-from correlator.core.vocabulary import FAULT_CLASS, FaultClass, FaultCode, Role, VerdictStatus
+from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, FaultClass, FaultCode, Role, VerdictStatus
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +28,8 @@ _SHARE = 0.5
 _UNLIKELY = 0.1
 """No rival that stands on no evidence gets more."""
 _EXCLUDED = 0.005
+_OPEN = 0.4
+"""Probability of "somebody whom these files do not show", where nobody is named."""
 _GPU_CODES = frozenset(
     code
     for code in FaultCode
@@ -43,6 +47,15 @@ _NOT_HARDWARE = frozenset(
     }
 )
 """Of those, the ones that a broken GPU does not look like."""
+_TELLING = (
+    CollateralKind.COLLECTIVE_TIMEOUT,
+    CollateralKind.REMOTE_PEER_LOST,
+    CollateralKind.STORE_LOST,
+    CollateralKind.HEARTBEAT_EXIT,
+    CollateralKind.ACTOR_DIED,
+)
+"""Kinds of collateral that say something of what came before them."""
+_COMMUNICATION = frozenset({FaultCode.RANK_STALLED, FaultCode.COLLECTIVE_MISMATCH, FaultCode.NETWORK_FAULT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,7 @@ class _Run:
     reports: Sequence[FileReport]
     catalogue: Catalogue
     known: Known
+    ranks_seen: int
     world_size: int | None
 
 
@@ -75,11 +89,11 @@ def weigh(
         return tuple(hypotheses)
     lines = lines_of(events)
     if not verdict.initiators:
-        return _undetermined(hypotheses, catalogue, missing)
+        return _undetermined(hypotheses, lines, catalogue, missing)
     initiator = verdict.initiators[0]
     entry, line = finest(initiator, lines, catalogue)
     known = known_of(initiator, line, lines, Checkpoint())
-    run = _Run(lines, reports, catalogue, known, world_size)
+    run = _Run(lines, reports, catalogue, known, events["rank"].drop_nulls().n_unique(), world_size)
     view = _kernel(initiator, line, run)
     weighed = [_told_apart(hypothesis, entry, run) for hypothesis in hypotheses]
     weighed[:1] = [_supported(weighed[0], initiator, line, view, run)] if weighed else []
@@ -88,18 +102,28 @@ def weigh(
 
 
 def _undetermined(
-    hypotheses: Sequence[Hypothesis], catalogue: Catalogue, missing: Sequence[str]
+    hypotheses: Sequence[Hypothesis], lines: Sequence[Line], catalogue: Catalogue, missing: Sequence[str]
 ) -> tuple[Hypothesis, ...]:
-    """Nobody is named: the control is the file that would name somebody."""
-    control = f"Get {missing[0]}: it would show who began." if missing else "Get the logs of all ranks and nodes."
-    if not hypotheses:
-        return (Hypothesis((), None, 0.5, control=control),)
-    first = hypotheses[0].fault
-    words = [
-        hypothesis.control or _between(hypothesis.fault, first, catalogue, Known()) or control
-        for hypothesis in hypotheses
-    ]
-    return tuple(replace(hypothesis, control=text) for hypothesis, text in zip(hypotheses, words, strict=True))
+    """Nobody is named. What the ranks that were dragged in can have been dragged in by, each with what would show it."""
+    get = f"Get {missing[0]}: it would show who began." if missing else "Get the logs of all ranks and nodes."
+    if hypotheses:
+        first = hypotheses[0].fault
+        controls = [h.control or _between(h.fault, first, catalogue, Known()) or get for h in hypotheses]
+        found = [replace(h, control=control) for h, control in zip(hypotheses, controls, strict=True)]
+        if len(found) > 1:
+            return tuple(found)
+    else:
+        found = [Hypothesis((), None, _OPEN, control=get)]
+    had = {hypothesis.fault for hypothesis in found}
+    kinds = Counter(line.name for line in lines if line.name in _TELLING)
+    entries = [catalogue.entry(kind, Role.COLLATERAL) for kind, _ in kinds.most_common(1)]
+    rivals = [rival for entry in entries for rival in entry.rivals if FaultCode(rival.code) not in had][:MOST_RIVALS]
+    left = max(0.0, 1.0 - sum(hypothesis.probability for hypothesis in found))
+    for rival in rivals:
+        probability = _floor(left * _SHARE / len(rivals))
+        control = Known().prose(_sentence(rival.control))
+        found.append(Hypothesis((), FaultCode(rival.code), probability, control=control))
+    return tuple(found)
 
 
 def _kernel(initiator: Initiator, line: Line | None, run: _Run) -> KernelView | None:
@@ -115,9 +139,11 @@ def _supported(
 ) -> Hypothesis:
     """The verdict's own explanation, with what the pattern, the numbers and the kernel log add to it."""
     supports, contradicts = list(hypothesis.supports), list(hypothesis.contradicts)
-    if (pattern := pattern_of(initiator.fault, run.lines, run.world_size)) is not None:
+    if (pattern := pattern_of(initiator, run.lines, run.ranks_seen, run.world_size)) is not None:
         supports.append(pattern.sentence)
-    if line is not None and (sentence := read(line).sentence):
+    if sentence := numbers_of(initiator.fault, line):
+        supports.append(sentence)
+    if initiator.fault in _COMMUNICATION and (sentence := describe_progress(initiator.rank, run.lines)):
         supports.append(sentence)
     if view is not None:
         where = initiator.node or "its node"
@@ -132,7 +158,7 @@ def _supported(
                 contradicts.append(f"{view.place} does not cover that time: whether the GPU is to blame stays open")
             case KernelSays.ABSENT:
                 contradicts.append(f"no kernel log of {where} is here: it would tell code from hardware")
-    return replace(hypothesis, supports=tuple(supports), contradicts=tuple(contradicts))
+    return replace(hypothesis, supports=tuple(dict.fromkeys(supports)), contradicts=tuple(contradicts))
 
 
 def _told_apart(hypothesis: Hypothesis, chosen: Entry, run: _Run) -> Hypothesis:
@@ -207,6 +233,8 @@ def _against(code: FaultCode, initiator: Initiator, view: KernelView | None, run
     hardware = FAULT_CLASS[code] is FaultClass.HARDWARE
     if view is not None and hardware and view.says is KernelSays.CLEAN:
         return [f"{view.place} covers that time and has no Xid of the GPU"]
+    if view is not None and hardware and view.says is KernelSays.SOFTWARE:
+        return [f"{view.place} has an Xid of a fault in code, and none of hardware"]
     if view is not None and not hardware and view.says is KernelSays.HARDWARE:
         return [f"{view.place} has a hardware Xid of the GPU"]
     if code is FaultCode.NODE_LOST and initiator.node is not None:

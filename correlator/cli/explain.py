@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +18,9 @@ from correlator.cli.output import ColorChoice, page_width, standard_output, use_
 from correlator.core.errors import UsageError
 from correlator.core.vocabulary import CollateralKind, FaultCode
 
+_MOST_BYTES = 64 << 20
+"""More than anybody pastes; whole logs go to `correlator diagnose`."""
+_HEAD_BYTES = 1 << 20
 CODES: tuple[str, ...] = tuple(dict.fromkeys([*map(str, FaultCode), *map(str, CollateralKind)]))
 
 
@@ -89,10 +95,31 @@ def _explain_lines(target: str, catalogue: Sequence[Path], *, in_json: bool, col
     from correlator.cli.explained import paste_values, render_paste, write_json
     from correlator.pipeline import open_run
 
-    run = open_run(target, workers=1, catalogue=catalogue)
-    paste = read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue)
+    with _as_file(target) as path:
+        run = open_run(path, workers=1, catalogue=catalogue)
+        text = _head(path)
+    paste = read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue, text)
     with standard_output() as out:
         if in_json:
             write_json(paste_values(paste), out)
         else:
             render_paste(paste, out, width=page_width(out), color=use_color(color, out))
+
+
+@contextmanager
+def _as_file(target: str) -> Iterator[Path]:
+    """The file itself, or stdin as one, under a name that says nothing of ranks or nodes."""
+    if target != "-":
+        yield Path(target)
+        return
+    data = sys.stdin.buffer.read(_MOST_BYTES)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pasted.txt"
+        path.write_bytes(data)
+        yield path
+
+
+def _head(path: Path) -> str:
+    """The beginning of the lines as text, for facts that are no event."""
+    with path.open("rb") as stream:
+        return stream.read(_HEAD_BYTES).decode("utf-8", "replace")

@@ -16,6 +16,7 @@ that begin alike (see `database`).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _BLANKS = r" \t\x0b\x0c"
 _NO_LINE_END = r"\n\r"
@@ -37,6 +38,7 @@ STEP_END = r"(?:[^\d\n]|$)"
 """What stands behind the last digit of a step; one byte of the match, unless it is the end of the line."""
 
 
+@lru_cache(maxsize=4096)
 def scan_form(regex: str, *, dense: bool = False) -> bytes:
     r"""The pattern as bytes for the scan engines. `dense`: its matches end at the step number or one byte behind it.
 

@@ -241,9 +241,12 @@ def _row(members: Sequence[Collateral], start_ns: int | None, graph: CauseGraph 
         if start_ns is not None and timed[0][0] - start_ns >= 1_000_000:
             later = "+" + phrases.duration((timed[0][0] - start_ns) / 1e6)
     cited = next((entry for entry in members if entry.evidence), None)
-    explained = next((entry.explained_by for entry in members if entry.explained_by), ())
+    path = next((entry.explained_by for entry in members if entry.explained_by), ())
+    itself = None if graph is None or not path else graph.by_id.get(path[-1])
+    if itself is not None and itself.code == members[0].kind:
+        path = path[:-1]  # the row itself
     who = phrases.fold_places((entry.rank, entry.node) for entry in members)
-    return CollateralRow(who, time, later, path_words(explained, graph), cited.evidence[0] if cited else None)
+    return CollateralRow(who, time, later, path_words(path, graph), cited.evidence[0] if cited else None)
 
 
 def path_words(path: Sequence[str], graph: CauseGraph | None) -> str:

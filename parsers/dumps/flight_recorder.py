@@ -29,7 +29,7 @@ _UNFINISHED = 256
 
 def parse_flight_recorder(data: bytes, context: FileContext) -> list[Event]:
     """All events of one dump; never raises."""
-    value, reason = _load(data)
+    value, reason = load_dump(data)
     recording = read_recording(value)
     if recording is None:
         recording, reason = Recording("unknown"), reason or "not a flight-recorder dump"
@@ -42,8 +42,8 @@ def parse_flight_recorder(data: bytes, context: FileContext) -> list[Event]:
     return [replace(event, byte_offset=number) for number, event in enumerate(events)]
 
 
-def _load(data: bytes) -> tuple[Any, str | None]:
-    """The plain value of a dump and, where it is not whole, why."""
+def load_dump(data: bytes) -> tuple[Any, str | None]:
+    """The plain value of a dump (None where there is none) and, where it is not whole, why. Never raises."""
     if not data.strip(b"\0 \r\n\t"):
         return None, "empty file"
     if len(data) > MAX_BYTES:

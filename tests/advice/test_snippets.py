@@ -42,7 +42,8 @@ SNIPPETS = (
     ),
     Snippet(
         "illegal_access_torch_2_8",
-        "[rank3]: " + FRAMES.replace("\n", "\n[rank3]: ").removesuffix("[rank3]: ")
+        "[rank3]: "
+        + FRAMES.replace("\n", "\n[rank3]: ").removesuffix("[rank3]: ")
         + "[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n",
         "cuda_illegal_address",
         "first error of the process",
@@ -58,7 +59,9 @@ SNIPPETS = (
     Snippet(
         "assert_with_its_kernel_line",
         "/pytorch/aten/src/ATen/native/cuda/Indexing.cu:1422: indexSelectSmallIndex: block: [12,0,0], thread: [64,0,0] "
-        "Assertion `srcIndex < srcSelectDimSize` failed.\n" + FRAMES + "RuntimeError: CUDA error: device-side assert triggered\n",
+        "Assertion `srcIndex < srcSelectDimSize` failed.\n"
+        + FRAMES
+        + "RuntimeError: CUDA error: device-side assert triggered\n",
         "cuda_device_assert.embedding",
         "from the data, from the tokenizer or from the model",
     ),
@@ -158,7 +161,8 @@ SNIPPETS = (
     ),
     Snippet(
         "oom_old_wording",
-        FRAMES + "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 3; 79.15 GiB total capacity; "
+        FRAMES
+        + "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 3; 79.15 GiB total capacity; "
         "78.10 GiB already allocated; 105.00 MiB free; 78.40 GiB reserved in total by PyTorch) If reserved memory is >> allocated "
         "memory try setting max_split_size_mb to avoid fragmentation.\n",
         "cuda_oom.exhaustion",
@@ -167,7 +171,8 @@ SNIPPETS = (
     ),
     Snippet(
         "oom_fragmented",
-        FRAMES + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB "
+        FRAMES
+        + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB "
         "of which 1.05 GiB is free. Including non-PyTorch memory, this process has 78.05 GiB memory in use. Of the allocated memory "
         "70.10 GiB is allocated by PyTorch, and 5.90 GiB is reserved by PyTorch but unallocated. " + OOM_TAIL,
         "cuda_oom.fragmentation",
@@ -176,7 +181,8 @@ SNIPPETS = (
     ),
     Snippet(
         "oom_beside_another_process",
-        FRAMES + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
+        FRAMES
+        + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
         "of which 512.00 MiB is free. Process 4242 has 40.00 GiB memory in use. Including non-PyTorch memory, this process has "
         "38.60 GiB memory in use. Of the allocated memory 37.00 GiB is allocated by PyTorch, and 600.00 MiB is reserved by PyTorch "
         "but unallocated. " + OOM_TAIL,
@@ -186,7 +192,8 @@ SNIPPETS = (
     ),
     Snippet(
         "oom_of_one_huge_tensor",
-        FRAMES + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
+        FRAMES
+        + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
         "of which 60.00 GiB is free. Including non-PyTorch memory, this process has 19.00 GiB memory in use. Of the allocated memory "
         "18.00 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated. " + OOM_TAIL,
         "cuda_oom.huge_request",
@@ -199,6 +206,23 @@ SNIPPETS = (
         "(pid: 4245) of binary: /opt/venv/bin/python\n",
         "process_killed",
         "who sent SIGKILL",
+    ),
+    Snippet(
+        "bare_exit_code",
+        "command terminated with exit code 137\n",
+        "process_killed",
+        "who sent SIGKILL",
+        "SIGKILL",
+    ),
+    Snippet(
+        "nvidia_smi_row_remapper",
+        "GPU 00000000:3B:00.0\n    ECC Errors\n        Volatile\n            SRAM Uncorrectable Parity         : 0\n"
+        "            DRAM Uncorrectable                : 1\n    Remapped Rows\n        Correctable Error                     : 0\n"
+        "        Uncorrectable Error                   : 1\n        Pending                               : Yes\n"
+        "        Remapping Failure Occurred            : No\n",
+        "gpu_ecc_dbe.xid_63",
+        "since when values were wrong",
+        "a remapping is pending",
     ),
     Snippet(
         "xid_79",
@@ -315,7 +339,7 @@ def read(text: str, folder: Path) -> Paste:
     file = folder / "pasted.txt"
     file.write_text(text)
     run = correlator.open_run(file, workers=1)
-    return read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue)
+    return read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue, text)
 
 
 @pytest.fixture(scope="module")

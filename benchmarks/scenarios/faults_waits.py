@@ -1,25 +1,14 @@
-"""Collectives, fabric and start-up of communication (formats.md A3-A8, B6, C3, H3)."""
+"""Collectives that never end: stalled ranks, sub-groups, mismatches (formats.md A3, A4, D)."""
 
 from __future__ import annotations
 
 from benchmarks.scenarios.dumps import Recorded, dump
-from benchmarks.scenarios.endings import collapse, settle, subgroup, time_out
+from benchmarks.scenarios.endings import settle, subgroup, time_out
 from benchmarks.scenarios.expected import Accused, Expected
-from benchmarks.scenarios.registry import identified, scenario, tied, whole_node
+from benchmarks.scenarios.registry import identified, scenario, tied
 from benchmarks.scenarios.simulation import VERSIONS, Simulation
-from benchmarks.scenarios.torch_text import SITE, Frame, Group, Work
+from benchmarks.scenarios.torch_text import Group, Work
 from correlator.core.vocabulary import CollateralKind, FaultCode, VerdictStatus
-
-INIT_PG_FRAMES: tuple[Frame, ...] = (
-    ("/workspace/train.py", 212, "<module>", "main()"),
-    ("/workspace/train.py", 64, "main", 'dist.init_process_group("nccl")'),
-    (
-        f"{SITE}/torch/distributed/distributed_c10d.py",
-        1710,
-        "init_process_group",
-        "store, rank, world_size = next(rendezvous_iterator)",
-    ),
-)
 
 
 def _counters(sim: Simulation) -> None:
@@ -218,7 +207,7 @@ def mismatch_two_against_two(sim: Simulation) -> Expected:
     time_out(sim, [a, c], Work(group, seq, "ALLREDUCE", 8192, 8192, limit))
     time_out(sim, [b, d], Work(group, seq, "ALLREDUCE", 4096, 4096, limit))
     settle(sim)
-    faults = {r: FaultCode.COLLECTIVE_MISMATCH for r in group.members}
+    faults = dict.fromkeys(group.members, FaultCode.COLLECTIVE_MISMATCH)
     name = sim.node_of(a).name
     also = [
         tuple(Accused(FaultCode.COLLECTIVE_MISMATCH, r, name) for r in pair) for pair in ((a, c), (b, d))
@@ -244,141 +233,99 @@ def everybody_waits(sim: Simulation) -> Expected:
     settle(sim)
     also = ((Accused(FaultCode.NCCL_INTERNAL_ERROR),), (Accused(FaultCode.NETWORK_FAULT),))
     return Expected(
-        VerdictStatus.UNDETERMINED, (), also, (), {r: "collective_timeout" for r in sim.cluster.ranks},
+        VerdictStatus.UNDETERMINED, (), also, (), dict.fromkeys(sim.cluster.ranks, "collective_timeout"),
         "all entered, none finished; network lines are missing",
     )  # fmt: skip
 
 
-def _status_12(sim: Simulation, rank: int, at: float, peer: int, device: int) -> None:
-    host = sim.node_of(peer)
-    last = f"NET/IB: Got completion from peer {host.ip}<{sim.rng.randrange(32768, 60999)}> with status=12 opcode=0 len=0 vendor err 129 (Send) localGid fe80::1 remoteGids fe80::2 hca mlx5_{device}"
-    sim.nccl_warn(rank, at, "transport/net_ib.cc:2098", last)
-    sim.say(
-        rank, at + 0.2, *sim.torch.taken_down(sim.clock(rank, at + 0.2), rank, sim.world, sim.torch.remote_error(last))
-    )
-    sim.dies(rank, at + 0.5, -6)
+# --- chains of groups, and what only counters or dumps show ---
 
 
-@scenario("network")
-def link_down(sim: Simulation) -> Expected:
-    """A port of a node goes down; the rank behind it and its ring neighbours exceed their retries, the others wait."""
+def _data_groups(sim: Simulation) -> dict[int, Group]:
+    """A data-parallel group for each local rank, over all nodes."""
+    gpus = sim.cluster.gpus
+    return {
+        rank: subgroup(
+            2, str(10 + sim.cluster.local(rank)), "mesh_dp", [r for r in sim.cluster.ranks if r % gpus == rank % gpus]
+        )
+        for rank in sim.cluster.ranks
+    }
+
+
+def _chain(sim: Simulation, *, dumps: bool) -> Expected:
+    """A rank stalls before its tensor group's next operation; each data group waits for the member on that node."""
+    _counters(sim)
     sim.begin()
     sim.train(sim.rng.randrange(4, 30))
-    rank = sim.some_rank()
-    node = sim.node_of(rank)
-    at = sim.now + 0.3 * sim.step_s
-    device = sim.cluster.local(rank)
-    sim.kernel(
-        node,
-        at,
-        f"mlx5_core 0000:4{device}:00.0 ibp{device}s0: Link down",
-        f"infiniband mlx5_{device}: port 1 changed state to DOWN",
-    )
-    neighbours = [(rank - 4) % 16, (rank + 4) % 16]
-    _status_12(sim, rank, at + 14, neighbours[1], device)
-    for other in neighbours:
-        when = at + 14.5 + sim.rng.random()
-        _status_12(sim, other, when, rank, device)
-        sim.mark(other, when, CollateralKind.REMOTE_PEER_LOST)
-    collapse(sim, at + 14.5, victim=rank)
-    also = [(Accused(FaultCode.NETWORK_FAULT, None, node.name),)]
+    rank = sim.some_rank(not_on=())
+    tensor, data = _tensor_groups(sim), _data_groups(sim)
+    limit = sim.timeout_s * 1000
+    inner, outer = 511 + sim.rng.randrange(90), 77 + sim.rng.randrange(20)
+    sim.stuck.add(rank)
+    members = tensor[rank].members
+    for local in range(sim.cluster.gpus):
+        group = data[local]
+        waiting = [r for r in group.members if r not in members]
+        time_out(sim, waiting, Work(group, outer, "_REDUCE_SCATTER_BASE", 4_194_304, 1_048_576, limit), late=0.4)
+    first = [r for r in members if r != rank]
+    time_out(sim, first, Work(tensor[rank], inner, "ALLREDUCE", 8_388_608, 8_388_608, limit), silent=[rank])
+    if dumps:
+        last = {}
+        for r in sim.cluster.ranks:
+            here = r in members
+            mine = inner - 1 if r == rank else inner if here else inner + 40
+            last[r] = [
+                (tensor[r], mine, "ALLREDUCE", 8_388_608, r == rank or not here),
+                (data[r], outer - 1 if here else outer, "_REDUCE_SCATTER_BASE", 4_194_304, here),
+            ]
+        write_dumps(sim, list(sim.cluster.ranks), {r: [sim.world, tensor[r], data[r]] for r in sim.cluster.ranks}, last)
+    settle(sim)
     return identified(
-        sim, FaultCode.NETWORK_FAULT, rank, also=also, why="link of its adapter down just before the retries ran out"
+        sim, FaultCode.RANK_STALLED, rank, why="data groups wait for its node, its tensor group waits for it"
     )
 
 
-@scenario("start", skewed=False)
-def no_network_interface(sim: Simulation) -> Expected:
-    """NCCL finds no interface on one node."""
+@scenario("wait")
+def stalled_in_a_chain(sim: Simulation) -> Expected:
+    """Data groups wait for a tensor group that waits for a rank; no dumps."""
+    return _chain(sim, dumps=False)
+
+
+@scenario("wait")
+def stalled_in_a_chain_with_dumps(sim: Simulation) -> Expected:
+    """The same, with dumps that name the members of every group."""
+    return _chain(sim, dumps=True)
+
+
+@scenario("wait")
+def mismatch_of_type(sim: Simulation) -> Expected:
+    """One rank reduces another number of bytes: the log shows no difference, the dumps show the sizes."""
+    _counters(sim)
     sim.begin()
-    node = sim.rng.randrange(1, 4)
-    for rank in sim.cluster.on(node):
-        at = sim.now + 0.3 * sim.rng.random()
-        sim.nccl_warn(rank, at, "misc/socket.cc:514", "Bootstrap : no socket interface found")
-        final = [
-            "torch.distributed.DistBackendError: NCCL error in: "
-            f"/pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:275, internal error - please report this issue to the NCCL developers, NCCL version {sim.torch.nccl}",
-            "ncclInternalError: Internal check failed.", "Last error:", "Bootstrap : no socket interface found",
-        ]  # fmt: skip
-        sim.raises(rank, at + 0.2, final, INIT_PG_FRAMES)
-        sim.dies(rank, at + 0.5, 1)
-    if sim.has_console:
-        settle(sim, sim.now + 3)
-    else:
-        time_out(sim, sim.alive(), Work(sim.world, 1, "ALLREDUCE", 1, 1, sim.timeout_s * 1000))
-        settle(sim)
-    return whole_node(sim, FaultCode.NCCL_INIT_FAILURE, node, why="all ranks of one node find no interface")
+    sim.train(sim.rng.randrange(4, 30))
+    rank = sim.some_rank(not_on=())
+    work = sim.work()
+    time_out(sim, list(sim.cluster.ranks), work)
+    last = {r: [(sim.world, work.seq, "ALLREDUCE", 1_048_576 // (1 + (r == rank)), False)] for r in sim.cluster.ranks}
+    write_dumps(sim, list(sim.cluster.ranks), {r: [sim.world] for r in sim.cluster.ranks}, last)
+    settle(sim)
+    return identified(
+        sim, FaultCode.COLLECTIVE_MISMATCH, rank, why="its entry of the hanging operation has another size"
+    )
 
 
-@scenario("start", skewed=False)
-def duplicate_gpu(sim: Simulation) -> Expected:
-    """Two ranks of a node were given the same GPU."""
+@scenario("wait")
+def stopped_on_the_gpu(sim: Simulation) -> Expected:
+    """All enqueued the same; one GPU never finished the operation before: its rank holds the others up."""
+    _counters(sim)
     sim.begin()
-    one, other = 5, 4
-    for rank in (one, other):
-        at = sim.now + 0.1 * sim.rng.random()
-        text = f"Duplicate GPU detected : rank {one} and rank {other} both on CUDA device 43000"
-        sim.nccl_warn(rank, at, "init.cc:943", text)
-        final = [
-            "torch.distributed.DistBackendError: NCCL error in: "
-            f"/pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:275, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version {sim.torch.nccl}",
-            "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", "Last error:", text,
-        ]  # fmt: skip
-        sim.raises(rank, at + 0.2, final, INIT_PG_FRAMES)
-        sim.dies(rank, at + 0.5, 1)
-    collapse(sim, sim.now + 0.5, victim=one)
-    name = sim.node_of(one).name
-    also = [(Accused(FaultCode.NCCL_INIT_FAILURE, r, name),) for r in (one, other)]
-    also += [(Accused(FaultCode.NCCL_INIT_FAILURE, None, name),)]
-    found = tied(
-        sim,
-        {one: FaultCode.NCCL_INIT_FAILURE, other: FaultCode.NCCL_INIT_FAILURE},
-        also=also,
-        why="both ranks name each other",
+    sim.train(sim.rng.randrange(4, 30))
+    rank = sim.some_rank(not_on=())
+    work = sim.work()
+    earlier = Work(work.group, work.seq - 1, work.op, work.numel_in, work.numel_out, work.timeout_ms)
+    time_out(sim, [r for r in sim.cluster.ranks if r != rank], work)
+    time_out(sim, [rank], earlier)
+    settle(sim)
+    return identified(
+        sim, FaultCode.RANK_STALLED, rank, FaultCode.CUDA_LAUNCH_FAILURE, why="it alone hangs one operation earlier"
     )
-    return Expected(
-        found.status, found.initiators, found.also, (VerdictStatus.IDENTIFIED,), found.collateral, found.why
-    )
-
-
-@scenario("start", skewed=False)
-def rendezvous_timeout(sim: Simulation) -> Expected:
-    """One node's agent never came: the others give up after their patience."""
-    absent = sim.rng.randrange(1, 4)
-    names = [node.name for node in sim.cluster.nodes]
-    began = sim.now
-    for node in sim.cluster.nodes:
-        if node.index == absent:
-            continue
-        at = began + 600 + sim.rng.random()
-        pid = sim.cluster.agent_pids[node.index]
-        sim.agent(
-            node, at, "Traceback (most recent call last):", '  File "/opt/venv/bin/torchrun", line 8, in <module>',
-            "    sys.exit(main())",
-            f'  File "{SITE}/torch/distributed/elastic/agent/server/api.py", line 583, in _rendezvous',
-            "    rdzv_info = spec.rdzv_handler.next_rendezvous()",
-            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
-        )  # fmt: skip
-        sim.agent(node, at + 0.1, sim.torch.agent("W", node.local(at + 0.1), pid, ("distributed/elastic/rendezvous/dynamic_rendezvous.py", 1284),
-            f"The node '{node.name}_{pid}_0' has failed to shutdown the rendezvous '{sim.job}' due to an error of type RendezvousTimeoutError."))  # fmt: skip
-        sim.agent(
-            node,
-            began,
-            sim.torch.agent(
-                "I",
-                node.local(began),
-                pid,
-                ("distributed/elastic/agent/server/api.py", 522),
-                "[default] Rendezvous'ing worker group",
-            ),
-        )
-    sim.gone.add(absent)
-    sim.console(began, f"srun: launching StepId={sim.job}.0 on host {names[0]}, 1 tasks: 0")
-    also = [
-        (Accused(FaultCode.RENDEZVOUS_TIMEOUT, None, names[absent]),),
-        (Accused(FaultCode.NODE_LOST, None, names[absent]),),
-    ]
-    return Expected(
-        VerdictStatus.IDENTIFIED, (Accused(FaultCode.RENDEZVOUS_TIMEOUT),), tuple(also), (VerdictStatus.UNDETERMINED,), {},
-        "the agents that came gave up; one node left no file",
-    )  # fmt: skip
