@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from correlator.advice import advise, weigh
 from correlator.clocks import align
 from correlator.core.catalogue import Catalogue, load_catalogue
+from correlator.core.errors import NoLogsError
 from correlator.core.files import FileReport, Skipped
 from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology
 from correlator.core.progress import NoProgress, Progress
@@ -128,7 +129,11 @@ class Run(RunViews):
 def _iso(value: object, *, zoned: bool) -> str | None:
     import polars as pl
 
-    return None if value is None else iso(pl.Series([value], dtype=pl.Datetime("ns", "UTC")).dt.epoch("ns")[0], zoned=zoned)
+    return (
+        None
+        if value is None
+        else iso(pl.Series([value], dtype=pl.Datetime("ns", "UTC")).dt.epoch("ns")[0], zoned=zoned)
+    )
 
 
 def open_run(
@@ -155,6 +160,8 @@ def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Prog
     progress.start(sum(file.size_bytes for file in found.files))
     try:
         read = ingest(found.files, pattern_table(known), found.hints, workers=workers, progress=progress)
+        if read.events.is_empty():
+            raise _nothing_known(found, read.reports)
         progress.step("who")
         identified = identify(read.events, found.files, read.reports)
         progress.step("when")
@@ -174,6 +181,13 @@ def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Prog
         return run
     finally:
         progress.finish()
+
+
+def _nothing_known(found: RunFiles, reports: Sequence[FileReport]) -> NoLogsError:
+    lines = sum(report.lines for report in reports)
+    count = f"{lines} line{'s' if lines != 1 else ''} of {len(reports)} file{'s' if len(reports) != 1 else ''}"
+    hint = "point it at the directory that holds the ranks' logs; correlator dialects lists what it reads"
+    return NoLogsError(f"{found.path}: none of {count} is one that a known program writes", hint=hint)
 
 
 def _run(stored: Stored, events: pl.DataFrame, known: Catalogue, context: dict[str, tuple[ContextLine, ...]]) -> Run:

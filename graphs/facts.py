@@ -196,6 +196,8 @@ def order_of_windows(a: Window | None, b: Window | None, clocks: ClockModel) -> 
 
 def same_writer_order(a: Fact, b: Fact) -> Order | None:
     """Line order where it is the order of writing: one file, and one rank or no times to go by. None elsewhere."""
+    if a.event_id == b.event_id:
+        return Order.INDISTINGUISHABLE
     if a.file == b.file and (a.rank == b.rank or a.printed_ns is None or b.printed_ns is None):
         return Order.BEFORE if (a.line, a.byte_offset) < (b.line, b.byte_offset) else Order.AFTER
     return None

@@ -45,8 +45,7 @@ def judge(run: RunFacts) -> Findings:
     collateral = collateral_of(graph, roots.chosen) if roots.chosen else _victims(graph)
     checkpoint = checkpoint_of(facts, _furthest(judged))
     if not _failed(graph, roots):
-        verdict = Verdict(VerdictStatus.NO_FAILURE, 0.9, _healthy(graph))
-        return Findings(verdict, (), (), checkpoint, (), graph, ())
+        return _not_failed(graph, checkpoint, run)
     missing = missing_evidence(graph, roots.chosen, run.reports)
     confidence = confidence_of(graph, roots) if roots.chosen else Confidence(0.0, (), ())
     if not roots.chosen or confidence.value < FLOOR:
@@ -63,6 +62,20 @@ def judge(run: RunFacts) -> Findings:
         attempt=graph,
         roots=roots.chosen,
     )
+
+
+def _not_failed(graph: AttemptGraph, checkpoint: Checkpoint, run: RunFacts) -> Findings:
+    """No failure only where something shows the end of the run; files that merely show none of it prove nothing."""
+    places = run.topology.ranks
+    whole = all(place.has_log for place in places)
+    if graph.advance.finished or any(f.name == Context.PROCESS_EXIT_CLEAN for f in graph.scene.facts):
+        verdict = Verdict(VerdictStatus.NO_FAILURE, 0.9 if whole else 0.7, _healthy(graph))
+        return Findings(verdict, (), (), checkpoint, (), graph, ())
+    missing = ["the end of the logs, or the launcher's or scheduler's log (it names the first failing task)"]
+    missing += missing_evidence(graph, (), run.reports)
+    reason = "no line shows a failure, and none shows that the run came to its end"
+    verdict = Verdict(VerdictStatus.UNDETERMINED, 0.5, wording.undetermined(missing, reason))
+    return Findings(verdict, (), (), checkpoint, tuple(dict.fromkeys(missing)), graph, ())
 
 
 def _telling(judged: Sequence[tuple[AttemptGraph, Roots]]) -> tuple[AttemptGraph, Roots]:
@@ -113,7 +126,7 @@ def _finished(graph: AttemptGraph) -> bool:
 
 def _healthy(graph: AttemptGraph) -> str:
     step = graph.advance.last_step
-    end = "Training finished" if graph.advance.finished else "Nothing in these files shows a failure"
+    end = "Training finished" if graph.advance.finished else "The processes ended in order"
     where = f" at step {step}" if step is not None else ""
     survived = [e for e in graph.survived if e.role is Role.INITIATING]
     noise = f" {len(survived)} errors were printed and survived." if survived else ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from correlator.parsers.base import Anchor, FileContext, Layer, Line, LinePattern
+from correlator.parsers.base import Anchor, FileContext, Layer, Line, LinePattern, Prefix
 from correlator.parsers.partial_lines import Joined
 from correlator.parsers.peel import embedded_start, peel, segments
+from correlator.parsers.peel.state import CARRIERS, COLLECTORS
 from correlator.parsers.table import CATALOGUE, UNCLASSIFIED_PRIORITY, PatternTable
 
 C10D_RECORD = "c10d_block"
@@ -157,8 +158,11 @@ class ChunkView:
 
     def _split(self, text: str, offset: int, number: int, index: int, raw: bytes) -> Iterator[Line]:
         owner, base = offset, self.lines.offset(index)
+        first: Prefix | None = None
         while True:
             prefix, message = peel(text, self._context)
+            prefix = prefix if first is None else _carried(prefix, first)
+            first = first or prefix
             cut = embedded_start(message)
             head = message if cut is None else message[:cut]
             self._index[offset], self._owner[offset] = index, owner
@@ -204,3 +208,23 @@ class ChunkView:
             if self._index[line.byte_offset] not in self.joined:
                 break
         return None
+
+
+def _carried(prefix: Prefix, first: Prefix) -> Prefix:
+    """The prefix of text that was torn into a line: what runtime, host or launcher put before the line holds for it too."""
+    if CARRIERS.isdisjoint(first.layers):
+        return prefix
+    stamp, own = prefix.stamp, prefix.outer_stamp
+    if first.layers[0] in COLLECTORS and first.stamp is not None:
+        stamp, own = first.stamp, prefix.stamp
+    tagged = Layer.MPI_TAG in prefix.layers
+    return replace(
+        prefix,
+        stamp=stamp,
+        outer_stamp=own,
+        task_id=prefix.task_id if prefix.task_id is not None or tagged else first.task_id,
+        host=prefix.host or first.host,
+        pod=prefix.pod or first.pod,
+        ip=prefix.ip or first.ip,
+        stream=prefix.stream or first.stream,
+    )

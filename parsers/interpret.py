@@ -16,7 +16,7 @@ from correlator.parsers.event_factory import default_event
 from correlator.parsers.partial_lines import join_partial
 from correlator.parsers.peel import peel, segments
 from correlator.parsers.records import STITCHERS
-from correlator.parsers.records.launcher import classified_rows, with_actor_facts
+from correlator.parsers.records.launcher import classified_rows, speaks_of_ray, with_ray_facts
 from correlator.parsers.table import CATALOGUE, UNCLASSIFIED_PRIORITY, PatternTable
 from correlator.parsers.time_keeper import LineTime, TimeKeeper
 from correlator.parsers.timestamps_discovery import discover
@@ -125,9 +125,7 @@ class FileParser:
             events = list(build(hit))
             if found.record == "child_failed":
                 return list(classified_rows(events, self._table))
-            if found.record == "ray_actor" and record is not None:
-                return list(with_actor_facts(events, record))
-            return events
+            return list(with_ray_facts(events, record)) if record is not None and speaks_of_ray(record) else events
         except Exception as error:  # a broken builder must not end the run; the line is kept and says so
             return [hit.make(attributes=((NOTE, f"{type(error).__name__} in the builder of {found.pattern.id}"),))]
 

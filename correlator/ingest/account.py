@@ -10,7 +10,7 @@ import numpy as np
 
 from correlator.core.event import Event
 from correlator.core.files import FileReport, LogFile
-from correlator.ingest.segments import INDEX_BLOCK_BYTES, SegmentIndex
+from correlator.ingest.segments import INDEX_BLOCK_BYTES, SegmentIndex, segments_where
 
 _HIGH = 0x80
 
@@ -104,23 +104,13 @@ def repaired_lines(buffer: bytearray, length: int, index: SegmentIndex) -> list[
     data = np.frombuffer(buffer, dtype=np.uint8, count=length)
     bad: set[int] = set()
     if buffer.find(b"\0", 0, length) >= 0:
-        bad.update(_segments_where(data == 0, index))
+        bad.update(segments_where(data == 0, index).tolist())
     if length and int(data.max()) >= _HIGH and not _is_utf8(buffer, length):
-        for segment in _segments_where(data >= _HIGH, index):
+        for segment in segments_where(data >= _HIGH, index).tolist():
             if segment not in bad and not _is_utf8(buffer, int(index.ends[segment]), index.start(segment)):
                 bad.add(segment)
     lines: list[int] = np.unique(index.lines_of(np.array(sorted(bad), dtype=np.int64))).tolist()
     return lines
-
-
-def _segments_where(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], index: SegmentIndex) -> list[int]:
-    """Segments that hold a marked byte; block by block, so that marks everywhere do not cost memory."""
-    found: set[int] = set()
-    for start in range(0, len(mask), INDEX_BLOCK_BYTES):
-        positions = np.flatnonzero(mask[start : start + INDEX_BLOCK_BYTES]) + start
-        # a match ends behind its last byte: the byte at p is where a match that ends at p + 1 is
-        found.update(np.unique(index.locate(positions + 1)).tolist())
-    return sorted(segment for segment in found if segment < len(index))
 
 
 def _is_utf8(buffer: bytearray, stop: int, start: int = 0) -> bool:

@@ -8,23 +8,24 @@ them. The segments that have any are scanned a second time without them; what ei
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from correlator.ingest.engines import Engine
-from correlator.ingest.segments import Positions, SegmentIndex, positions_of
+from correlator.ingest.segments import INDEX_BLOCK_BYTES, Positions, SegmentIndex, segment_head, segments_where
 
 _MARKS = (b"\x1b", b"\0")
 _BACKSLASH = b"\\"
 _ESCAPED = np.frombuffer(b'"/u\\', dtype=np.uint8)
-_CONTROL = re.compile(
+_SEQUENCE = re.compile(
     rb"(?:\x1b|\\u001[bB])\[[0-?]*[ -/]*[@-~]"  # colours, cursor
     rb"|\x1b\][^\x07\x1b\n\r]{0,4096}(?:\x07|\x1b\\)"  # titles, links
     rb"|\x1b[@-_]?"
-    rb"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
 )
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\x1b")) + b"\x7f"
 _JSON_ESCAPE = re.compile(rb"\\(?:u00([2-7][0-9a-fA-F])|([\"\\/]))")
 _MAX_DIGITS = 18  # of an int64
 
@@ -98,25 +99,33 @@ def step_before(buffer: bytearray | bytes, ends: Positions) -> Positions:
 
 def _marked(buffer: bytearray, length: int, index: SegmentIndex) -> Positions:
     """The segments that hold a control sequence or an escape."""
-    found = [positions_of(buffer, length, mark) for mark in _MARKS if buffer.find(mark, 0, length) >= 0]
+    data = np.frombuffer(buffer, dtype=np.uint8, count=length)
+    found = [segments_where(data == mark[0], index) for mark in _MARKS if buffer.find(mark, 0, length) >= 0]
     if buffer.find(_BACKSLASH, 0, length - 1) >= 0:
-        data = np.frombuffer(buffer, dtype=np.uint8, count=length)
-        escapes = positions_of(buffer, length - 1, _BACKSLASH)
-        found.append(escapes[np.isin(data[escapes + 1], _ESCAPED)])
-    if not found:
-        return np.empty(0, dtype=np.int64)
-    segments = np.unique(index.locate(np.concatenate(found) + 1))
-    return segments[segments < len(index)]
+        found += _escaped(data, index)
+    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+
+
+def _escaped(data: NDArray[np.uint8], index: SegmentIndex) -> Iterator[Positions]:
+    """The segments that hold an escape of JSON, block by block."""
+    for start in range(0, len(data) - 1, INDEX_BLOCK_BYTES):
+        stop = min(start + INDEX_BLOCK_BYTES, len(data) - 1)
+        places = np.flatnonzero(data[start:stop] == _BACKSLASH[0]) + start
+        places = places[np.isin(data[places + 1], _ESCAPED)]
+        if len(places):
+            segments = np.unique(index.locate(places + 1))
+            yield segments[segments < len(index)]
 
 
 def _cleaned(buffer: bytearray, index: SegmentIndex, segments: Positions) -> bytearray:
     """The given segments as they read when they are decoded, one a line."""
     text = b"\n".join(_content(buffer, index, segment) for segment in segments.tolist())
-    return bytearray(_JSON_ESCAPE.sub(_unescaped, _CONTROL.sub(b"", text)) + b"\n")
+    plain = _SEQUENCE.sub(b"", text).translate(None, _CONTROLS)
+    return bytearray(_JSON_ESCAPE.sub(_unescaped, plain) + b"\n")
 
 
-def _content(buffer: bytearray, index: SegmentIndex, segment: int) -> bytearray:
-    return buffer[index.start(segment) : int(index.ends[segment])].rstrip(b"\r")
+def _content(buffer: bytearray, index: SegmentIndex, segment: int) -> bytes:
+    return segment_head(buffer, index.start(segment), int(index.ends[segment])).rstrip(b"\r")
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:

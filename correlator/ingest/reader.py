@@ -7,7 +7,7 @@ from typing import Protocol
 
 CHUNK_BYTES = 8 * 1024 * 1024
 """Best of 1, 4, 8 and 32 MiB from end to end (performance.md c)."""
-LINE_LIMIT_BYTES = 64 * 1024 * 1024
+LINE_LIMIT_BYTES = CHUNK_BYTES
 """A longer segment is cut, so that the buffer is bounded; the cut counts as a carriage return would and is noted."""
 
 

@@ -14,6 +14,8 @@ INDEX_BLOCK_BYTES = 128 * 1024
 """Newlines are looked for in blocks that stay in the processor's cache (performance.md, recommended engine 4)."""
 MAX_SEGMENT_BYTES = 256 * 1024
 """Of a longer segment only the head is handed to the parsers: regexes of Python may be quadratic in its length."""
+_DENSE_SHARE = 64
+"""Where more than one byte in so many is marked, whole segments are tested rather than places."""
 _NEWLINE = 10
 _RETURN = 13
 
@@ -30,6 +32,20 @@ def positions_of(buffer: bytearray, length: int, byte: bytes) -> Positions:
         for start in range(0, length, INDEX_BLOCK_BYTES)
     ]
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def segments_where(mask: NDArray[np.bool_], index: SegmentIndex) -> Positions:
+    """The segments that hold a marked byte, each once and ascending; marks may be everywhere at no cost in memory."""
+    count = int(np.count_nonzero(mask))
+    if not count or not len(index):
+        return np.empty(0, dtype=np.int64)
+    if count <= len(mask) // _DENSE_SHARE:
+        found = np.unique(index.locate(np.flatnonzero(mask) + 1))  # a match ends behind its last byte
+        return found[found < len(index)]
+    inside = mask[: int(index.ends[-1])]
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), index.ends[:-1] + 1])
+    starts = starts[starts < len(inside)]
+    return np.flatnonzero(np.logical_or.reduceat(inside, starts)) if len(starts) else starts
 
 
 class SegmentIndex:
@@ -87,6 +103,25 @@ def _inner_returns(buffer: bytearray, length: int) -> Positions:
     return returns[~before_newline]
 
 
+def segment_head(buffer: bytearray, start: int, end: int) -> bytes:
+    """The bytes from `start` to `end`; of more than MAX_SEGMENT_BYTES the first that are no NUL.
+
+    A node that crashes leaves holes of many MB in its logs, and the next line is printed right behind one.
+    """
+    view = memoryview(buffer)
+    if end - start <= MAX_SEGMENT_BYTES:
+        return bytes(view[start:end])
+    parts: list[bytes] = []
+    wanted = MAX_SEGMENT_BYTES
+    for position in range(start, end, MAX_SEGMENT_BYTES):
+        part = bytes(view[position : min(position + MAX_SEGMENT_BYTES, end)]).translate(None, b"\0")[:wanted]
+        parts.append(part)
+        wanted -= len(part)
+        if not wanted:
+            break
+    return b"".join(parts)
+
+
 class ChunkSegments:
     """The `ChunkLines` that a parser sees: segments of the chunk from `first` on."""
 
@@ -107,13 +142,13 @@ class ChunkSegments:
         return len(self._index) - self._first
 
     def raw(self, index: int) -> bytes:
-        """The segment's bytes without its line end, at most MAX_SEGMENT_BYTES of them."""
+        """The segment's bytes without its line end; of a longer one what `segment_head` leaves."""
         segment = self._checked(index)
         start = self._index.start(segment)
         end = int(self._index.ends[segment])
         if end > start and self._buffer[end - 1] == _RETURN and self._buffer[end : end + 1] == b"\n":
             end -= 1
-        return bytes(self._buffer[start : min(end, start + MAX_SEGMENT_BYTES)])
+        return segment_head(self._buffer, start, end)
 
     def number(self, index: int) -> int:
         """1-based number of the physical line."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import Context
+from correlator.core.vocabulary import Context, FaultCode, Role
 from correlator.parsers.base import Anchor, Dialect, Hit, LinePattern
 from correlator.parsers.dialects.support import with_attributes
 
@@ -120,6 +120,22 @@ PATTERNS = (
         ),
         source=_SOURCE,
         build=_event_row,
+    ),
+    LinePattern(
+        id="kubernetes.system_oom",
+        event_name=FaultCode.HOST_OOM_KILL,
+        role=Role.INITIATING,
+        regex=(
+            r"([0-9][0-9a-z]*|<unknown>)[ \t]+Warning[ \t]+SystemOOM[ \t]+node/(?P<host_name>[a-z0-9][a-z0-9.-]*)[ \t]+"
+            r"System OOM encountered, victim process: (?P<victim_name>[^,\n]+), pid: (?P<process_pid>[0-9]+)"
+        ),
+        priority=65,
+        samples=(
+            "3m          Warning   SystemOOM      node/node05        System OOM encountered, victim process: python3, pid: 4245",
+        ),
+        lookalikes=("3m          Warning   Evicted      pod/job-worker-1   The node was low on resource: memory.",),
+        source=_SOURCE,
+        build=lambda hit: [with_attributes(hit.make(), scope="global", age=hit.match[1])],
     ),
     LinePattern(
         id="kubernetes.node_not_ready",

@@ -181,6 +181,7 @@ PATTERNS = (
             "[node03:4245 :0:4245] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))",
         ),
         lookalikes=("[1764464523.123456] [node03:4245 :0]  ucp_worker.c:123  UCX  INFO  caught signal handler set",),
+        record="signal_block",
         source=_SOURCE,
         build=_caught_signal,
     ),

@@ -45,7 +45,9 @@ def _node_dead(hit: Hit) -> Iterable[Event]:
 
 
 def _memory(hit: Hit) -> Iterable[Event]:
-    yield with_attributes(hit.make(), scope="ray", ip=_first(_IP, hit.line.message))
+    text = hit.line.message
+    pid = _first(_PID, text)
+    yield with_attributes(hit.make(process_pid=int(pid) if pid else None), scope="ray", ip=_first(_IP, text))
 
 
 PATTERNS = (
@@ -101,7 +103,7 @@ PATTERNS = (
         ),
         lookalikes=("(TrainWorker pid=4245) retry policy for RayTaskError: none",),
         source=_SOURCE,
-        build=_death,
+        record="exception_text",
     ),
     LinePattern(
         id="ray.node_dead",

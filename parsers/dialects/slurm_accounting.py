@@ -17,6 +17,7 @@ _SOURCE = "formats.md E1"
 _JOB = r"[ \t]*(?P<job>\d{1,10}(?:_\d{1,9})?)(?P<step>\.\w{1,12})?[ \t|][^\n]*?"
 _CODE = r"[ \t|]+(?P<code>\d{1,3}):(?P<signal_number>\d{1,3})(?:[ \t|]|$)"
 _REASONS = {"TIMEOUT": "time_limit", "DEADLINE": "time_limit", "PREEMPTED": "preemption", "NODE_FAIL": "node_failure"}
+_OUT_OF_MEMORY = 125
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _NODES = re.compile(r"[ \t|]((?:[A-Za-z][\w-]{0,60}\[[0-9,-]{1,200}\]|[A-Za-z][A-Za-z-]{0,40}\d{1,8})(?:,[\w\[\],-]{1,200})?)(?=[ \t|]|$)")
 
@@ -31,7 +32,7 @@ def _row(hit: Hit) -> Event | None:
     ends = [ns for ns in map(wall_clock_ns, _ISO.findall(text)) if ns is not None]
     hosts = _NODES.search(text, hit.match.start("job"))
     code, number = int(hit.match["code"]), int(hit.match["signal_number"])
-    facts: dict[str, object] = {"attributes": (), "exit_code": -number if 0 < number < 65 else code}
+    facts: dict[str, object] = {"attributes": (), "exit_code": _exit_code(code, number)}
     if ends:
         facts |= {
             "timestamp_ns": max(ends),
@@ -47,6 +48,13 @@ def _row(hit: Hit) -> Event | None:
         target="step" if hit.match["step"] else "job",
         nodes=json_list(expand_hosts(hosts[1])) if hosts else None,
     )
+
+
+def _exit_code(code: int, number: int) -> int:
+    """`0:9` is a signal; `0:125` is Slurm's mark for a step that ran out of memory, which SIGKILL ended."""
+    if number == _OUT_OF_MEMORY:
+        return -9
+    return -number if 0 < number < 65 else code
 
 
 def _cancelled(hit: Hit) -> Iterable[Event]:

@@ -88,7 +88,7 @@ def _mpi(peeling: Peeling, match: re.Match[str]) -> str | None:
     if match["when"]:
         peeling.stamp(Layer.MPI_TAG, match["when"])
     peeling.task_id = number(match["rank"])
-    peeling.host = match["host"] or peeling.host
+    peeling.host = match.groupdict().get("host") or peeling.host  # prterun's name has the launcher's host, not the rank's
     peeling.stream = match["stream"] or peeling.stream
     return match.string[match.end() :]
 
@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "[" + "MTWFS",
         re.compile(
-            rf"(?P<when>{CTIME})?\[(?:prterun-(?P<host>[\w.-]{{1,253}})-\d{{1,9}}@)?(?:\d{{1,9}},)?(?P<rank>\d{{1,9"
+            rf"(?P<when>{CTIME})?\[(?:prterun-(?P<launcher>[\w.-]{{1,253}})-\d{{1,9}}@)?(?:\d{{1,9}},)?(?P<rank>\d{{1,9"
             rf"}})\]"
             rf"{_STREAM}: ?"
         ),

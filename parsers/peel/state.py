@@ -149,9 +149,9 @@ class Peeling:
         return inner, outer
 
 
-_CARRIERS = frozenset(
-    {Layer.CRI, Layer.KUBECTL, Layer.DOCKER_JSON, Layer.SRUN_LABEL, Layer.PDSH, Layer.MPI_TAG, Layer.RAY, Layer.TEE}
-)
+CARRIERS = frozenset({Layer.CRI, Layer.KUBECTL, Layer.DOCKER_JSON, Layer.SRUN_LABEL, Layer.PDSH, Layer.MPI_TAG})
+"""Layers of runtimes and launchers that stand for the whole line, whoever wrote into it."""
+_CARRIERS = CARRIERS | {Layer.RAY, Layer.TEE}
 
 
 Apply = Callable[[Peeling, re.Match[str]], str | None]

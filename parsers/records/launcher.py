@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from correlator.core.event import Event
-from correlator.core.vocabulary import Context
+from correlator.core.vocabulary import Context, Role
 from correlator.parsers.base import Line, Record
 from correlator.parsers.classify import classify_exception
 from correlator.parsers.exceptions import innermost_user_frame, parse_frame
@@ -21,7 +21,11 @@ _BORDER = re.compile(r"\s*(={10,})\s*$")
 _RESULT_KEY = re.compile(r"\s+\w+=")
 _DASHES = re.compile(r"-{20,}\s*$")
 _ACTOR_FACT = re.compile(r"\s+(pid|ip): ([\w.:]{1,64})\s*$")
-_SIGNAL_LINE = re.compile(r"\[[\w.-]+:\d+\] |\*\*\* End of error message \*\*\*")
+_TASK_FACTS = re.compile(r"ray::[^\n]*?\(pid=(\d{1,9})(?:, ip=([\w.:]{2,64}))?")
+_RAY_WORDS = ("ray::", "ActorDiedError", "RayActorError", "ActorUnavailableError")
+_SIGNAL_LINE = re.compile(
+    r"\[[\w.-]+:\d+\] |\*\*\* End of error message \*\*\*|==== backtrace|[ \t]*\d{1,3}[ \t]+/|[ \t]*\d{1,3}[ \t]+0x"
+)
 
 
 class _ChildFailed:
@@ -96,7 +100,7 @@ def _signal_block(head: Line, window: Window) -> Record:
     """Open MPI's `*** Process received signal ***` to `*** End of error message ***`."""
 
     def take(line: Line) -> Verdict:
-        if "*** End of error message ***" in line.message:
+        if "*** End of error message ***" in line.message or _BORDER.match(line.message):
             return Verdict.LAST
         return Verdict.TAKE if _SIGNAL_LINE.match(line.message) else Verdict.STOP
 
@@ -115,16 +119,33 @@ def _ray_actor(head: Line, window: Window) -> Record:
     return collect("ray_actor", head, window, take)
 
 
-def with_actor_facts(events: Iterable[Event], record: Record) -> Iterator[Event]:
-    """The events of a dead actor with the pid and address that the indented lines give: they name the victim."""
-    facts = {match[1]: match[2] for line in record.lines[1:] if (match := _ACTOR_FACT.match(line.message))}
-    pid = facts.get("pid")
+def speaks_of_ray(record: Record) -> bool:
+    """Whether a record names a Ray actor or task, and with it a process on some node."""
+    return any(word in line.message for line in record.lines for word in _RAY_WORDS)
+
+
+def with_ray_facts(events: Iterable[Event], record: Record) -> Iterator[Event]:
+    """The events with the pid and address of the actor or task that failed, in whatever form the record has them.
+
+    They name the victim; the pid of the line's prefix is that of the process which was told.
+    """
+    facts: dict[str, str] = {}
+    for line in record.lines:
+        if match := _ACTOR_FACT.match(line.message):
+            facts.setdefault(match[1], match[2])
+        elif match := _TASK_FACTS.search(line.message):
+            facts.setdefault("pid", match[1])
+            facts.setdefault("ip", match[2] or "")
+    pid, ip = facts.get("pid", ""), facts.get("ip")
     for event in events:
-        if pid is not None and pid.isascii() and pid.isdigit() and event.process_pid is None:
+        if event.role is Role.CONTEXT:
+            yield event
+            continue
+        if pid.isascii() and pid.isdigit():
             event = replace(event, process_pid=int(pid[:18]))
-        ip = facts.get("ip")
-        if ip is not None and event.attribute("ip") is None:
-            event = replace(event, attributes=(*event.attributes, ("ip", ip)))
+        if ip:
+            others = tuple(pair for pair in event.attributes if pair[0] != "ip")
+            event = replace(event, attributes=(*others, ("ip", ip)))
         yield event
 
 

@@ -60,7 +60,7 @@ class _Reader:
         self._gap = False
         self._after_label = False
         self._names_error = False
-        self._type = ""
+        self._type = head.message[:200] if phase is _Phase.MESSAGE else ""
 
     def __call__(self, line: Line) -> Verdict:
         text = line.message
@@ -200,8 +200,10 @@ def _describe_text(hit: Hit, table: PatternTable) -> Iterable[Event]:
     """A final line alone: what its signature says, or what its further lines say better."""
     record = hit.record
     decision = decide(parse_exceptions(record.messages), table) if record is not None else None
-    if record is None or decision is None or decision.classification.signature == FALLBACK:
+    if record is None or decision is None:
         return [hit.make()]
+    if decision.classification.signature == FALLBACK and record.lines[0].message.startswith(decision.block.type):
+        return [hit.make(line_count=len(record.lines))]
     return [exception_event(hit, decision, record)]
 
 

@@ -31,6 +31,7 @@ class RunBuilder:
     offsets_ms: dict[str, float] = field(default_factory=dict)
     uncertainty_ms: float = 10.0
     silent_ranks: frozenset[int] = frozenset()
+    tasks_are_ranks: bool = False
     rows: list[dict[str, object]] = field(default_factory=list)
 
     def node_of(self, rank: int) -> str:
@@ -102,7 +103,9 @@ class RunBuilder:
         )
         nodes = tuple(dict.fromkeys(place.node for place in places if place.node))
         logged = tuple(dict.fromkeys(place.node for place in places if place.node and place.has_log))
-        return Topology(self.world, places, nodes, nodes_with_logs=logged, store_node="node00")
+        return Topology(
+            self.world, places, nodes, nodes_with_logs=logged, store_node="node00", tasks_are_ranks=self.tasks_are_ranks
+        )
 
     def clocks(self) -> ClockModel:
         half = self.uncertainty_ms

@@ -272,3 +272,58 @@ def test_rank_zero_takes_the_store_with_it(run: Callable[..., object]) -> None:
     assert accused(found) == [(0, None, FaultCode.PYTHON_EXCEPTION)]
     assert {c.kind for c in found.collateral} == {"store_lost"}
     assert all(c.explained_by for c in found.collateral)
+
+
+def test_files_that_only_show_no_failure_prove_none(run: Callable[..., object]) -> None:
+    """Steps and then nothing: cut off, still running or killed; it is no failure only where an end is shown."""
+    assert run().steps(5).judge().verdict.status is VerdictStatus.UNDETERMINED
+    assert run().steps(5).add("training_finished", 6.0, rank=0).judge().verdict.status is VerdictStatus.NO_FAILURE
+
+
+def test_a_loader_worker_that_the_kernel_killed_is_told_at_its_rank(run: Callable[..., object]) -> None:
+    """The OOM killer names the worker's pid, the rank's message repeats it: the rank, not the node."""
+    r = run().steps(5)
+    r.add("host_oom_kill", 6.0, node="node01", file="kern.log", kind=FileKind.KERNEL_LOG, process_pid=5123)
+    r.add(
+        "dataloader_worker_died", 6.5, rank=6, exception_type="RuntimeError",
+        body="RuntimeError: DataLoader worker (pid 5123) is killed by signal: Killed.",
+    )  # fmt: skip
+    assert [rank for rank, _, _ in accused(r.judge())] == [6]
+
+
+def test_both_ends_of_an_nvlink_report_and_the_first_is_to_blame(run: Callable[..., object]) -> None:
+    """Xid 74 on two GPUs of one node, three seconds apart on one clock."""
+    r = run().steps(5)
+    kernel = {"node": "node00", "file": "kern.log", "kind": FileKind.KERNEL_LOG}
+    r.add("gpu_nvlink", 6.0, rank=1, gpu="0000:3b:00", **kernel)
+    r.add("gpu_nvlink", 9.0, rank=2, gpu="0000:5e:00", **kernel)
+    assert accused(r.judge()) == [(1, None, FaultCode.GPU_NVLINK)]
+
+
+def test_ranks_that_their_agent_stopped_before_they_could_time_out_are_not_missing(run: Callable[..., object]) -> None:
+    """One rank of each node times out first and its siblings are sent SIGTERM: nobody is missing, nothing is proven."""
+    r = run().steps(5).timeouts([0, 4], 600)
+    for rank in (1, 2, 3, 5, 6, 7):
+        stop = {"file": "agent.log", "kind": FileKind.LAUNCHER_LOG, "attributes": {"signal": "SIGTERM"}}
+        r.add("worker_signalled", 600.1, rank=rank, **stop)
+    assert r.judge().verdict.status is VerdictStatus.UNDETERMINED
+
+
+def test_a_node_of_which_everything_falls_silent_was_lost(run: Callable[..., object]) -> None:
+    """All four ranks of node01 stop, and its launcher never reports an end: the node, not its ranks."""
+    r = run().steps(5).timeouts([0, 1, 2, 3], 600)
+    for rank in range(4):
+        r.add("worker_failed", 661, rank=rank, file="agent0.log", kind=FileKind.LAUNCHER_LOG, exit_code=-6)
+    assert accused(r.judge()) == [(None, "node01", FaultCode.NODE_LOST)]
+
+
+def test_slurm_task_lines_are_process_ends_where_a_task_is_a_rank(run: Callable[..., object]) -> None:
+    """`task 5: Killed` first, then the rest is taken down: only the first was killed by somebody else."""
+    r = run()
+    r.tasks_are_ranks = True
+    r.steps(5)
+    slurm = {"file": "slurm.out", "kind": FileKind.SCHEDULER_LOG}
+    r.add("task_exit", None, exit_code=-9, attributes={"tasks": "[5]", "nodes": '["node01"]'}, **slurm)
+    r.add("phase", None, attributes={"phase": "teardown"}, **slurm)
+    r.add("task_exit", None, exit_code=-9, attributes={"tasks": "[0, 1, 2, 3]", "nodes": '["node00"]'}, **slurm)
+    assert accused(r.judge()) == [(5, None, FaultCode.PROCESS_KILLED)]
