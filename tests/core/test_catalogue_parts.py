@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 CATALOGUE = load_catalogue()
 ENTRIES = [*CATALOGUE.entries, *(variant.entry for entry in CATALOGUE.entries for variant in entry.variants)]
 VARIANTS = [variant for entry in CATALOGUE.entries for variant in entry.variants]
-VALUES = {name: "7" for name in PLACEHOLDERS} | {"node": "node03", "pci": "0000:3b:00.0", "path": "/ckpt/step_10"}
+VALUES = dict.fromkeys(PLACEHOLDERS, "7") | {"node": "node03", "pci": "0000:3b:00.0", "path": "/ckpt/step_10"}
 ABSENT = re.compile(r"\b(?:[Nn]o|not|none|without|never)\b")
 
 
