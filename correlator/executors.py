@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from correlator.core.threads import ONE_THREAD
+
 T = TypeVar("T")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -77,6 +79,9 @@ class Process:
             for item, future in zip(items, futures, strict=True):
                 outcome = pool.result(future)
                 yield self._alone(context, task, item, advance) if outcome is None else outcome.value
+        except BaseException:
+            pool.stop()
+            raise
         finally:
             pool.close()
 
@@ -107,7 +112,7 @@ class _Pool(Generic[T, R]):
     def submit(self, item: T) -> Future[R | Failed] | None:
         """Queue an item; None when the pool is already broken."""
         try:
-            with _without_main():
+            with _without_main(), _one_thread():
                 return self._pool.submit(_run, item)
         except BrokenProcessPool:
             return None
@@ -125,6 +130,11 @@ class _Pool(Generic[T, R]):
             return None
         except Exception as error:  # noqa: BLE001  (the item or its result could not be sent)
             return _Outcome(Failed(_words(error)))
+
+    def stop(self) -> None:
+        """End the processes in the middle of their work: nobody waits for it any more."""
+        for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+            process.terminate()
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -150,6 +160,18 @@ def _without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Start processes with ONE_THREAD, as far as the user has not set it, and leave this process as it is."""
+    added = [name for name in ONE_THREAD if name not in os.environ]
+    os.environ.update((name, ONE_THREAD[name]) for name in added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 _task: Task[Any, Any] | None = None

@@ -124,6 +124,7 @@ class Record:
 
     @property
     def messages(self) -> tuple[str, ...]:
+        """The lines without their prefixes."""
         return tuple(line.message for line in self.lines)
 
 
@@ -167,10 +168,10 @@ Build = Callable[[Hit], Iterable[Event]]
 
 @dataclass(frozen=True, slots=True)
 class LinePattern:
-    """One kind of line. `samples` must match, `lookalikes` must not: they are its test, so both are mandatory.
+    r"""One kind of line. `samples` must match, `lookalikes` must not: they are its test, so both are mandatory.
 
     A sample is a whole printed line with its prefixes. The regex keeps to the subset that Python `re`, hyperscan and Rust
-    share: no look-around, no back-reference, and nothing that can cross a newline (`[ \\t]` for `\\s`, `[^x\\n]` for `[^x]`).
+    share: no look-around, no back-reference, and nothing that can cross a newline (`[ \t]` for `\s`, `[^x\n]` for `[^x]`).
     """
 
     id: str

@@ -126,7 +126,7 @@ class FileParser:
             if found.record == "child_failed":
                 return list(classified_rows(events, self._table))
             return list(with_ray_facts(events, record)) if record is not None and speaks_of_ray(record) else events
-        except Exception as error:  # a broken builder must not end the run; the line is kept and says so
+        except Exception as error:  # noqa: BLE001 - a broken builder must not end the run; the line is kept and says so
             return [hit.make(attributes=((NOTE, f"{type(error).__name__} in the builder of {found.pattern.id}"),))]
 
     def _hit(self, view: ChunkView, line: Line, found: PatternMatch, record: Record | None) -> Hit:

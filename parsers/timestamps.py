@@ -186,6 +186,11 @@ def _syslog(match: re.Match[str], context: FileContext) -> Stamp | None:
     return None if month is None else without_year(month, int(match[2]), match[3], context)
 
 
+def _day_first(match: re.Match[str], context: FileContext) -> Stamp | None:
+    month = _MONTHS.get(match[2])
+    return None if month is None else without_year(month, int(match[1]), match[3], context)
+
+
 def _named_month(match: re.Match[str], _context: FileContext) -> Stamp | None:
     month = _MONTHS.get(match["month"])
     zone = match.groupdict().get("zone")
@@ -202,6 +207,7 @@ _LAYOUTS: tuple[tuple[re.Pattern[str], _Convert], ...] = tuple(
         (rf"[A-Z][a-z]{{2}} (\d{{4}})-(\d\d)-(\d\d) (\d\d:\d\d:\d\d{_FRACTION}){_ZONE}", _iso),
         (rf"(\d{{4}})(\d\d)(\d\d)[-T_ ](\d\d:\d\d:\d\d{_FRACTION}){_ZONE}", _iso),
         (rf"([A-Z][a-z]{{2}}) ([ \d]\d) (\d\d:\d\d:\d\d{_FRACTION})", _syslog),
+        (r"(\d{1,2}) ([A-Z][a-z]{2}) (\d\d:\d\d:\d\d)", _day_first),
         (r"\d{3,4} \d\d:\d\d:\d\d(?:\.\d{1,9})?", lambda match, context: month_day(match[0], context)),
         (
             r"[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) (?P<day>[ \d]\d) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{4})",

@@ -79,7 +79,7 @@ def _read(text: str) -> datetime | None:
 
     try:
         moment = dateparser.parse(text, languages=["en"])
-    except Exception:  # a parser of free text may fail in many ways on hostile input
+    except Exception:  # noqa: BLE001 - a parser of free text may fail in many ways on hostile input
         return None
     return moment if isinstance(moment, datetime) else None
 
@@ -119,7 +119,7 @@ def _meanings(token: str, moment: datetime) -> list[tuple[str, str]]:
     if token.isalpha():
         month = _MONTHS.get(token[:3].lower())
         return [("month", "[A-Za-z]{3,9}")] if month == moment.month else [("", "[A-Za-z]{1,9}")]
-    return [("", " +" if token == " " else re.escape(token))]
+    return [("", " +" if token == " " else re.escape(token))]  # noqa: S105 - a piece of a date, no password
 
 
 def _convert(fields: dict[str, str | None], context: FileContext) -> Stamp | None:

@@ -56,7 +56,9 @@ def test_every_chart_of_every_run_is_valid(name: str, chart: str) -> None:
     alt = pytest.importorskip("altair")
     spec = getattr(opened(name), chart)().to_dict()  # validates against the schema
     assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
-    assert sum(len(rows) for rows in spec.get("datasets", {}).values()) < alt.data_transformers.options.get("max_rows", 5000)
+    assert sum(len(rows) for rows in spec.get("datasets", {}).values()) < alt.data_transformers.options.get(
+        "max_rows", 5000
+    )
     assert "<" not in str(spec.get("datasets"))
 
 

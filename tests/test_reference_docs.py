@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from correlator.cli.app import app
+from correlator.cli.app import app, main
 from correlator.core.schema import COLUMNS, SCHEMA_VERSION, Kind, arrow_schema
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
 
@@ -37,15 +38,15 @@ KINDS = {
 
 
 def correlator(*arguments: str, cwd: Path = ROOT) -> str:
-    """What a command prints into a pipe."""
-    environment = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "GITHUB_ACTIONS"}}
-    environment |= {"COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "correlator", *arguments],
-        cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8", check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return tidy(done.stdout)
+    """What a command prints into a pipe; in this process, which has the patterns compiled."""
+    environment = {"COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb"}
+    out = io.StringIO()
+    with patch.dict(os.environ, environment), chdir(cwd), redirect_stdout(out), pytest.raises(SystemExit) as exit_:
+        for name in ("FORCE_COLOR", "GITHUB_ACTIONS"):
+            os.environ.pop(name, None)
+        main(list(arguments))
+    assert not exit_.value.code
+    return tidy(out.getvalue())
 
 
 def tidy(text: str) -> str:

@@ -70,7 +70,9 @@ def test_polars_pandas_and_duckdb_read_it(partition: bool, tmp_path: Path) -> No
     duckdb = pytest.importorskip("duckdb")
     path = written(NAMES[2], tmp_path / "t.parquet", all_lines=True, partition=partition)
     glob = f"{path}/**/*.parquet" if partition else str(path)
-    rows = opened(NAMES[2]).events.height + sum(r.lines + r.cr_splits for r in opened(NAMES[2]).reports if lined(r.path))
+    rows = opened(NAMES[2]).events.height + sum(
+        r.lines + r.cr_splits for r in opened(NAMES[2]).reports if lined(r.path)
+    )
     frame = pl.read_parquet(path)
     table = pandas.read_parquet(path)
     relation = duckdb.sql(f"SELECT * FROM '{glob}'")
@@ -78,7 +80,9 @@ def test_polars_pandas_and_duckdb_read_it(partition: bool, tmp_path: Path) -> No
     assert set(frame.columns) == set(table.columns) == set(relation.columns) == {column.name for column in COLUMNS}
     assert frame.schema["time_aligned"] == pl.Datetime("ns", "UTC")
     assert str(table["time_aligned"].dtype) == "datetime64[ns, UTC]"
-    by_rank = dict(duckdb.sql(f"SELECT rank, count(*) FROM '{glob}' WHERE event_name = 'line' GROUP BY rank").fetchall())
+    by_rank = dict(
+        duckdb.sql(f"SELECT rank, count(*) FROM '{glob}' WHERE event_name = 'line' GROUP BY rank").fetchall()
+    )
     assert by_rank == dict(frame.filter(pl.col("event_name") == "line").group_by("rank").len().iter_rows())
 
 

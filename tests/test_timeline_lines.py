@@ -71,8 +71,7 @@ def test_lines_have_the_rank_and_time_of_the_events_that_begin_on_them(name: str
     place = ["log_file_path", "byte_offset"]
     events = opened(name).events.with_columns(pl.col("log_file_path", "event_name", "file_kind").cast(pl.String))
     both = events.filter(
-        (pl.col("file_kind") != "kernel_log")
-        & ~pl.col("event_name").is_in([str(event) for event in ABOUT_OTHERS])
+        (pl.col("file_kind") != "kernel_log") & ~pl.col("event_name").is_in([str(event) for event in ABOUT_OTHERS])
     ).join(lines_of(name), on=place, suffix="_line")
     assert both.height > 200
     wrong = both.filter(pl.col("rank").ne_missing(pl.col("rank_line")))
@@ -111,7 +110,9 @@ def test_a_merge_is_a_sort(runs: list[list[tuple[int, int]]]) -> None:
             path = spills.write([table])
             paths += [path] if path is not None else []
         found = [
-            row for table in merged(paths, spills) for row in zip(*(table.column(k).to_pylist() for k in KEYS[1:]), strict=True)
+            row
+            for table in merged(paths, spills)
+            for row in zip(*(table.column(k).to_pylist() for k in KEYS[1:]), strict=True)
         ]
     assert found == sorted(row for rows in runs for row in rows)
 
@@ -202,9 +203,13 @@ def test_what_cannot_be_read_twice_is_refused(tmp_path: Path) -> None:
 
 def test_times_before_the_epoch_and_without_a_clock_do_not_raise(tmp_path: Path) -> None:
     """Any stamp that a parser reads fits, or is none."""
-    (tmp_path / "rank_0.log").write_text("1969-12-31 23:59:59,000 INFO step 1\n9999-12-31 23:59:59,000 INFO step 2\nx\n")
+    (tmp_path / "rank_0.log").write_text(
+        "1969-12-31 23:59:59,000 INFO step 1\n9999-12-31 23:59:59,000 INFO step 2\nx\n"
+    )
     run = correlator.open_run(tmp_path, workers=1)
     with open_lines([tmp_path], run, workers=1) as lines:
         frame = pl.concat([as_frame(table) for table in lines.tables])
     assert frame.height == 3
-    assert frame["time_aligned"].drop_nulls().max() is None or frame["time_aligned"].max() < datetime(2263, 1, 1, tzinfo=UTC)
+    assert frame["time_aligned"].drop_nulls().max() is None or frame["time_aligned"].max() < datetime(
+        2263, 1, 1, tzinfo=UTC
+    )

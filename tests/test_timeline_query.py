@@ -113,7 +113,9 @@ def rows(count: int, **columns: object) -> pl.DataFrame:
         "body": [f"row {n}" for n in range(count)],
     } | columns
     schema = polars_schema()
-    frame = pl.DataFrame({name: pl.Series(values.get(name, [None] * count), dtype=dtype) for name, dtype in schema.items()})
+    frame = pl.DataFrame(
+        {name: pl.Series(values.get(name, [None] * count), dtype=dtype) for name, dtype in schema.items()}
+    )
     return frame.with_columns(pl.lit("context").cast(pl.Categorical()).alias("signature"))
 
 
@@ -168,7 +170,17 @@ def test_rows_around_a_place() -> None:
     assert numbers(Query(around=Moment(file="rank_0.log", line_number=4), context=1), frame) == [2, 3, 4]
     assert numbers(Query(around=Moment(time=LAST + timedelta(days=1)), context=3), frame) == [17, 18, 19]
     assert numbers(Query(around=Moment(time=LAST - timedelta(days=1)), context=1), frame) == [0, 1]
-    assert numbers(Query(words="row (3|17)$", since=LAST - timedelta(seconds=18), context=2), frame) == [2, 3, 4, 5, 15, 16, 17, 18, 19]
+    assert numbers(Query(words="row (3|17)$", since=LAST - timedelta(seconds=18), context=2), frame) == [
+        2,
+        3,
+        4,
+        5,
+        15,
+        16,
+        17,
+        18,
+        19,
+    ]
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(0, 6), st.integers(1, 7))

@@ -6,14 +6,18 @@ Heavy libraries are imported inside the commands, so that `--help` and completio
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
-from typing import Annotated, TextIO
+from types import FrameType
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
 import correlator
-from correlator.cli import catalogue, diagnose, dialects, events, explain, graph, notebook, schema, timeline, trace
+from correlator.cli import catalogue, clocks, diagnose, dialects, events, explain, graph, notebook, schema, timeline, trace
+from correlator.cli.output import READER_GONE, drop_output
 from correlator.core.errors import CorrelatorError
 
 EXIT_CODES = (
@@ -36,6 +40,7 @@ app.command("events")(events.events)
 app.command("graph")(graph.graph)
 app.command("trace")(trace.trace)
 app.command("notebook")(notebook.notebook)
+app.command("clocks")(clocks.clocks)
 app.command("explain")(explain.explain)
 app.command("catalogue")(catalogue.catalogue)
 app.command("dialects")(dialects.dialects)
@@ -61,11 +66,19 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit. The only place that catches: everything below raises."""
     _tolerate_any_encoding(sys.stdout, sys.stderr)
+    _end_in_order()
     try:
         app(args=None if arguments is None else list(arguments), prog_name="correlator")
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        drop_output()  # click and rich leave with 1 of their own
+        sys.exit(READER_GONE)
     except CorrelatorError as error:
         _fail(str(error), error.hint, error, error.exit_code)
     except Exception as error:  # noqa: BLE001 (a user gets a sentence; the traceback is one variable away)
+        if _is_out_of_memory(error):
+            _fail("not enough memory", "raise the limit (ulimit -v), or use fewer --workers", error, 1)
         words = f"internal error: {type(error).__name__}: {error}"
         _fail(words, "set CORRELATOR_DEBUG=1 to see the traceback, and please report it", error, 1)
 
@@ -78,7 +91,29 @@ def _tolerate_any_encoding(*streams: TextIO) -> None:
             reconfigure(errors="backslashreplace")
 
 
-def _fail(message: str, hint: str | None, error: Exception, code: int) -> None:
+def _end_in_order() -> None:
+    """Let the signals that end a job unwind the program, so that its temporary folder goes with it."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup, or a program that calls us, has its own wish
+            signal.signal(number, _end)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice, and the second must not stop the cleaning
+    sys.exit(128 + number)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Also where the loader had no room for a library."""
+    refused = ("failed to map segment", "cannot allocate memory")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, ImportError) and any(words in str(error).lower() for words in refused)
+    )
+
+
+def _fail(message: str, hint: str | None, error: Exception, code: int) -> NoReturn:
     """One line (and a hint) on stderr, then out."""
     from correlator.reports.cleaning import visible
 

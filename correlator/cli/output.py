@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
@@ -17,6 +18,11 @@ import typer
 
 from correlator.core.errors import OutputError
 
+_WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+_OWN_STREAMS = frozenset(map(Path, ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")))
+_DEVICE_FOLDERS = frozenset(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
+READER_GONE = 128 + signal.SIGPIPE
+"""The exit code that a shell knows for a command whose reader has left."""
 PLAIN_WIDTH = 100
 """Columns of a report that goes to a pipe or a file, unless COLUMNS says otherwise."""
 
@@ -83,19 +89,38 @@ def atomic_path(path: Path, *, force: bool) -> Iterator[Path]:
 
 @contextmanager
 def standard_output() -> Iterator[TextIO]:
-    """Standard output. A reader that has closed it, as `head` does, ends the command quietly, as the signal would."""
+    """Standard output. A reader that has closed it, as `head` does, ends the command quietly, as the signal would.
+
+    Raises OutputError where it is closed or takes no more.
+    """
+    out: TextIO | None = sys.stdout  # None where the shell closed it: `>&-`
+    if out is None:
+        raise OutputError("cannot write to standard output: it is closed", hint="name a file, or send it to /dev/null")
     try:
-        yield sys.stdout
-        sys.stdout.flush()
+        yield out
+        out.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(128 + signal.SIGPIPE) from None
+        drop_output()
+        raise typer.Exit(READER_GONE) from None
+    except OSError as error:
+        if error.errno not in _WRITE_ERRORS:
+            raise
+        drop_output()
+        raise OutputError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def drop_output() -> None:
+    """Send what standard output still holds nowhere, so that Python does not fail with it once more at the end."""
+    with suppress(OSError, ValueError, AttributeError):  # closed, or no file at all
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
 
 
 @contextmanager
 def text_output(path: Path | None, *, force: bool) -> Iterator[TextIO]:
-    """A text stream to stdout (None or `-`) or, atomically, to a file. Raises OutputError."""
-    if path is None or path == Path("-"):
+    """A text stream to stdout (None, `-` or its device) or, atomically, to a file. Raises OutputError."""
+    if path is None or path in _OWN_STREAMS:
         with standard_output() as out:
             yield out
         return
@@ -104,4 +129,5 @@ def text_output(path: Path | None, *, force: bool) -> Iterator[TextIO]:
 
 
 def _is_regular(path: Path) -> bool:
-    return stat.S_ISREG(path.stat().st_mode)
+    """False for devices and pipes, also for a device that leads to a file, as /dev/stdout may."""
+    return path.parent not in _DEVICE_FOLDERS and stat.S_ISREG(path.stat().st_mode)

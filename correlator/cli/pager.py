@@ -21,7 +21,7 @@ LESS_OPTIONS = "FRSX"
 @contextmanager
 def paged_output(*, pager: bool) -> Iterator[TextIO]:
     """Standard output, or a pager in front of it where a person sits at a terminal and `pager` is wanted."""
-    command = _command() if pager and sys.stdout.isatty() else None
+    command = _command() if pager and sys.stdout is not None and sys.stdout.isatty() else None
     if command is None:
         with standard_output() as out:
             yield out

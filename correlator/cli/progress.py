@@ -42,7 +42,7 @@ class BarProgress:
 @contextmanager
 def shown_progress(*, quiet: bool) -> Iterator[Progress]:
     """Progress for a person who watches stderr; nothing for everybody else."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():  # None where the shell closed it, as cron may
         yield NoProgress()
         return
     from rich.console import Console

@@ -1,25 +1,26 @@
-"""From the event table to clock estimates and aligned times."""
+"""From the event table to clock estimates and aligned times: the steps of ALIGN in order (method.md section 3.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
 
-from correlator.clocks.evidence import readings, timed_events
-from correlator.clocks.fit import MOST_HUBS, Fit, Readings, fit
-from correlator.clocks.zones import Tie, split_zones, zone_name
-from correlator.core.model import ClockEstimate, ClockModel, Topology
-from correlator.core.schema import polars_schema
+from correlator.clocks.clock_lines import Split, clock_splits
+from correlator.clocks.estimates import estimates_of
+from correlator.clocks.evidence import Component, components, readings
+from correlator.clocks.filling import filled
+from correlator.clocks.fit import Fit, fit
+from correlator.clocks.kernel_time import anchored
+from correlator.clocks.stamps import timed_events
+from correlator.clocks.validators import Contradiction, disagreements, messages, rejected, violations, widening
+from correlator.clocks.zones import Tie, split_zones
+from correlator.core.model import ClockEstimate, ClockModel, ClockStep, Topology
 from correlator.core.vocabulary import ClockStatus
 from correlator.identity.names import natural
 
-_DRIFT = 100e-6
-"""Assumed largest drift of a clock, s/s (method.md section 3.1, DMAX)."""
-_STALE_MS = 3_600_000
-"""Nodes whose readings lie further than this before their last line are stale."""
+_MOST_CONTRADICTIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +34,23 @@ class Aligned:
 def align(events: pl.DataFrame, topology: Topology) -> Aligned:
     """Estimates the offset of every clock domain against a reference node and fills the aligned times.
 
-    Domains without shared evidence get no offset: their events keep the printed time as `time_aligned`, with a null
-    `time_uncertainty_ms`, and are never ordered against others.
+    Kernel lines without a wall time get one first (time source `interpolated`), and writers of a node in another zone
+    a domain of their own. Domains without shared evidence get no offset: their events keep the printed time as
+    `time_aligned`, with a null `time_uncertainty_ms`, and are never ordered against others.
     """
-    zoned = split_zones(events)
+    zoned = split_zones(anchored(events))
     timed = _on_main_clock(timed_events(zoned.events, topology.store_node), zoned.ties)
-    table = readings(timed)
-    ends = dict(timed.group_by("domain").agg(pl.col("ns").max()).iter_rows())
+    ends = dict(timed.group_by("domain").agg(pl.col("ns").max()).sort("domain").iter_rows())
+    splits = clock_splits(timed)
+    table = _after_splits(readings(timed), splits)
+    found, told = _fitted(timed, table, ends, splits)
     names = sorted({*ends, *topology.nodes}, key=natural)
-    nodes = [domain for domain in ends if domain in topology.nodes] or list(ends)
-    main = _estimates(table, ends, names, nodes[0] if len(nodes) == 1 else None)
-    estimates = sorted((*main, *_tied(main, zoned.ties)), key=lambda estimate: natural(estimate.node))
-    model = ClockModel(estimates=tuple(estimates))
-    return Aligned(events=_filled(zoned.events, estimates), clocks=model)
+    known = found or _alone(ends, topology)
+    unknown = (_unknown(name, splits) for name in names if name not in known)
+    estimates = [*known.values(), *unknown]
+    estimates += _tied(known, zoned.ties)
+    estimates.sort(key=lambda estimate: natural(estimate.node))
+    return Aligned(filled(zoned.events, estimates), ClockModel(tuple(estimates), _words(told)))
 
 
 def _on_main_clock(timed: pl.DataFrame, ties: Sequence[Tie]) -> pl.DataFrame:
@@ -60,138 +65,90 @@ def _on_main_clock(timed: pl.DataFrame, ties: Sequence[Tie]) -> pl.DataFrame:
     ).drop("_main", "_shift")
 
 
-def _estimates(
-    table: pl.DataFrame, ends: dict[str, int], names: Sequence[str], only: str | None
-) -> list[ClockEstimate]:
-    """Estimates of the largest connected component; all other domains are not comparable with it.
-
-    Where nothing connects, the `only` node of the run is its own reference, exactly.
-    """
-    known: dict[str, ClockEstimate] = {}
-    component = _largest_component(table)
-    if component:
-        members = table.filter(pl.col("domain").is_in(pl.Series(component).implode()))
-        known = _fitted(members, sorted(component, key=natural), ends)
-    elif only is not None:
-        known[only] = ClockEstimate(only, 0.0, (0.0, 0.0), None, None, 0, ClockStatus.ALIGNED)
-    return [known.get(name, ClockEstimate(name, None, None, None, None, 0, ClockStatus.NONE)) for name in names]
-
-
-def _largest_component(table: pl.DataFrame) -> list[str]:
-    """Domains connected by shared hubs, most members first (ties: by name)."""
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while parent.setdefault(name, name) != name:
-            parent[name] = parent[parent[name]]
-            name = parent[name]
-        return name
-
-    first: dict[str, str] = {}
-    for hub, domain in table.select("hub", "domain").iter_rows():
-        a, b = root(first.setdefault(hub, domain)), root(domain)
-        parent[max(a, b)] = min(a, b)
-    groups: dict[str, list[str]] = {}
-    for name in sorted(parent):
-        groups.setdefault(root(name), []).append(name)
-    return max(groups.values(), key=len, default=[])
-
-
-def _fitted(table: pl.DataFrame, domains: list[str], ends: dict[str, int]) -> dict[str, ClockEstimate]:
-    table = _recent(table, ends)
-    data = _arrays(table, domains, ends)
-    result = fit(data)
-    reference = _reference(result)
-    offsets = result.offset_ms - result.offset_ms[reference]
-    centre = float(np.median(result.offset_ms))
-    estimates: dict[str, ClockEstimate] = {}
-    for index, domain in enumerate(domains):
-        half = float(result.half_width_ms[index])
-        stale = float(result.drift_ms[index]) > _DRIFT * _STALE_MS
-        offset = round(float(offsets[index]), 3)
-        estimates[domain] = ClockEstimate(
-            node=domain,
-            offset_ms=offset,
-            interval_ms=(round(offset - half, 3), round(offset + half, 3)),
-            drift_ppm=None,
-            timezone=zone_name(float(result.offset_ms[index]) - centre),
-            evidence=int(result.evidence[index]),
-            status=ClockStatus.STALE if stale else ClockStatus.ALIGNED,
-        )
-    return estimates
-
-
-def _recent(table: pl.DataFrame, ends: dict[str, int]) -> pl.DataFrame:
-    """At most MOST_HUBS hubs: those nearest to the end of the run as the clocks of their own nodes tell it."""
-    last = pl.DataFrame(
-        {"domain": list(ends), "_end": list(ends.values())}, schema={"domain": pl.String, "_end": pl.Int64}
-    )
-    table = table.join(last, on="domain", how="left", maintain_order="left")
-    table = table.with_columns(((pl.col("_end") - pl.col("ns")) / 1e6).clip(0.0).alias("age_ms")).drop("_end")
-    hubs = table.group_by("hub").agg(pl.col("age_ms").median()).sort("age_ms", "hub")
-    if hubs.height <= MOST_HUBS:
+def _after_splits(table: pl.DataFrame, splits: Mapping[str, Split]) -> pl.DataFrame:
+    """Without readings from before a step that the system's own log tells of."""
+    if not splits:
         return table
-    # Weak classes may be all that ties a node in; each domain keeps its latest hubs besides the latest of all.
-    mine = table.filter(pl.col("age_ms").rank("ordinal").over("domain") <= 8)["hub"]
-    kept = pl.concat([hubs["hub"].head(MOST_HUBS), mine]).unique()
-    return table.filter(pl.col("hub").is_in(kept.implode()))
+    rows = pl.DataFrame({"domain": list(splits), "_at": [split.ns for split in splits.values()]})
+    joined = table.join(rows, on="domain", how="left", maintain_order="left")
+    kept = joined.filter(pl.col("_at").is_null() | (pl.col("ns") >= pl.col("_at"))).drop("_at")
+    return kept.filter(pl.col("domain").n_unique().over("hub") >= 2)
 
 
-def _arrays(table: pl.DataFrame, domains: list[str], ends: dict[str, int]) -> Readings:
-    index = {domain: i for i, domain in enumerate(domains)}
-    hubs = {hub: i for i, hub in enumerate(table["hub"].unique(maintain_order=True))}
-    zero = min(ends.values())
-    return Readings(
-        node=np.array([index[domain] for domain in table["domain"]], dtype=np.int64),
-        hub=np.array([hubs[hub] for hub in table["hub"]], dtype=np.int64),
-        klass=table["klass"].to_numpy().astype(np.int64),
-        x_ms=(table["ns"].to_numpy() - zero) / 1e6,
-        sigma_ms=table["sigma_ms"].to_numpy().astype(np.float64),
-        drift_ms=_DRIFT * table["age_ms"].to_numpy().astype(np.float64),
-        grain_ms=table["grain_ms"].to_numpy().astype(np.float64),
-        nodes=len(domains),
-        hubs=len(hubs),
-    )
+def _fitted(
+    timed: pl.DataFrame, table: pl.DataFrame, ends: Mapping[str, int], splits: Mapping[str, Split]
+) -> tuple[dict[str, ClockEstimate], list[Contradiction]]:
+    """Estimates by domain, and what contradicts them; one fit and one reference for each connected component."""
+    if table.is_empty():
+        return {}, []
+    lines = messages(timed, table)
+    estimates: dict[str, ClockEstimate] = {}
+    told: list[Contradiction] = []
+    for component in components(table, ends):
+        fitted = fit(component.readings)
+        chosen = estimates_of(component, fitted)
+        missed = _violated(lines, component, fitted, chosen)
+        told += [*missed, *disagreements(component, fitted)]
+        wider = widening(missed)
+        for estimate in chosen:
+            split = splits.get(estimate.node)
+            one = estimate if split is None else _split(estimate, split)
+            estimates[one.node] = _widened(one, wider.get(one.node, 0.0))
+    return estimates, told
 
 
-def _reference(result: Fit) -> int:
-    """The best witnessed node; among equals the one in the middle, so that the odd clock out is never the measure."""
-    enough = result.evidence >= 0.9 * result.evidence.max()
-    distance = np.abs(result.offset_ms - np.median(result.offset_ms))
-    return int(np.argmin(np.where(enough, distance, np.inf)))
+def _violated(
+    lines: pl.DataFrame, component: Component, fitted: Fit, chosen: tuple[ClockEstimate, ...]
+) -> list[Contradiction]:
+    rows = [(e.node, *e.interval_ms) for e in chosen if e.interval_ms is not None]
+    schema = {"domain": pl.String, "low": pl.Float64, "high": pl.Float64}
+    bounds = pl.DataFrame(rows, schema=schema, orient="row")
+    return violations(lines, bounds, rejected(component, fitted))
 
 
-def _tied(estimates: Sequence[ClockEstimate], ties: Sequence[Tie]) -> list[ClockEstimate]:
-    by_name = {estimate.node: estimate for estimate in estimates}
+def _split(estimate: ClockEstimate, split: Split) -> ClockEstimate:
+    return replace(estimate, status=ClockStatus.STEPPED, steps=(*estimate.steps, split.step))
+
+
+def _widened(estimate: ClockEstimate, by_ms: float) -> ClockEstimate:
+    if estimate.interval_ms is None or not by_ms:
+        return estimate
+    low, high = estimate.interval_ms
+    return replace(estimate, interval_ms=(low - by_ms, high + by_ms))
+
+
+def _alone(ends: Mapping[str, int], topology: Topology) -> dict[str, ClockEstimate]:
+    """Where nothing connects, the only node of the run is its own reference, exactly."""
+    nodes = [domain for domain in ends if domain in topology.nodes] or list(ends)
+    if len(nodes) != 1:
+        return {}
+    name = nodes[0]
+    return {name: ClockEstimate(name, 0.0, (0.0, 0.0), None, None, 0, ClockStatus.ALIGNED, reference=name)}
+
+
+def _unknown(name: str, splits: Mapping[str, Split]) -> ClockEstimate:
+    steps: tuple[ClockStep, ...] = (splits[name].step,) if name in splits else ()
+    return ClockEstimate(name, None, None, None, None, 0, ClockStatus.NONE, steps=steps)
+
+
+def _tied(known: Mapping[str, ClockEstimate], ties: Sequence[Tie]) -> list[ClockEstimate]:
+    """A writer in another zone: its node's clock, so many quarters of an hour away."""
     found: list[ClockEstimate] = []
     for tie in ties:
-        main = by_name.get(tie.main)
-        if tie.shift_ms is None or main is None or main.offset_ms is None or main.interval_ms is None:
-            continue
-        low, high = main.interval_ms
-        shift = tie.shift_ms
-        interval = (low + shift, high + shift)
-        offset = main.offset_ms + shift
-        found.append(ClockEstimate(tie.domain, offset, interval, None, tie.zone, main.evidence, main.status))
-    return found
+        main = known.get(tie.main)
+        if tie.shift_ms is None:
+            found.append(_unknown(tie.domain, {}))
+        elif main is not None and main.offset_ms is not None:
+            interval = main.interval_ms
+            moved = None if interval is None else (interval[0] + tie.shift_ms, interval[1] + tie.shift_ms)
+            offset = main.offset_ms + tie.shift_ms
+            found.append(replace(main, node=tie.domain, offset_ms=offset, interval_ms=moved, timezone=tie.zone))
+    return [one for one in found if one.node not in known]
 
 
-def _filled(events: pl.DataFrame, estimates: Sequence[ClockEstimate]) -> pl.DataFrame:
-    schema = polars_schema()
-    rows = [
-        (e.node, round(e.offset_ms * 1e6), (e.interval_ms[1] - e.interval_ms[0]) / 2)
-        for e in estimates
-        if e.offset_ms is not None and e.interval_ms is not None
-    ]
-    columns = {"_domain": pl.String, "_offset": pl.Int64, "_half": pl.Float64}
-    table = pl.DataFrame(rows, schema=columns, orient="row")
-    keyed = events.with_columns(pl.col("clock_domain").cast(pl.String).alias("_domain"))
-    joined = keyed.join(table, on="_domain", how="left", maintain_order="left")
-    moved = pl.col("timestamp") - pl.duration(nanoseconds=pl.col("_offset").fill_null(0), time_unit="ns")
-    uncertain = pl.when(pl.col("timestamp").is_not_null()).then(
-        pl.col("_half") + pl.col("time_granularity_ms").fill_null(0.0)
-    )
-    return joined.with_columns(
-        moved.cast(schema["time_aligned"]).alias("time_aligned"),
-        uncertain.cast(schema["time_uncertainty_ms"]).alias("time_uncertainty_ms"),
-    ).drop("_domain", "_offset", "_half")
+def _words(told: Sequence[Contradiction]) -> tuple[str, ...]:
+    """The worst contradictions, and how many there are besides."""
+    ordered = sorted(told, key=lambda one: (-one.excess_ms, one.text))
+    words = [one.text for one in ordered[:_MOST_CONTRADICTIONS]]
+    more = len(ordered) - len(words)
+    return (*words, f"{more} further readings contradict the clocks") if more else tuple(words)

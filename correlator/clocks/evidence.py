@@ -1,215 +1,173 @@
-"""Synchronisation evidence: events that several nodes share, as readings of one moment (a hub) on several clocks.
-
-The classes, their scales and which rank of a node speaks for it are method.md section 2. A watchdog timeout is never
-read at the time of its line but at the time the collective was enqueued (line minus `ran for N milliseconds`).
-"""
+"""From events to readings: one row for each shared moment and node, then matrices for each connected component."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+import numpy as np
 import polars as pl
 
-from correlator.core.vocabulary import CollateralKind, Context, TimeSource
-from correlator.identity.frame import attribute
+from correlator.clocks.classes import CLASSES, EvidenceClass, Reduce, part_names
+from correlator.clocks.readings import Readings, most_hubs
+from correlator.identity.names import natural
 
 _NS_PER_MS = 1_000_000
-_FIRST_BARRIER = "c10d.unknown_device_barrier"
-"""A barrier before any device is known: printed once by every rank; known by signature, as it is a plain message."""
-_LATEST_ENTRIES = 256
-"""Flight-recorder entries used of each group: the latest, where the drift is smallest."""
-
-
-class Reduce(StrEnum):
-    """Which rank's reading stands for its node."""
-
-    EARLIEST = "earliest"  # exits of a collective: the least delayed line
-    MIDDLE = "middle"  # entries of waiting ranks: equal but for noise
+_COMMON = 0.25
+_ENOUGH = 30
+_SAMPLE = 100_000
+"""Rows from which the spread within nodes is told."""
+_SHARES = (50, 2)
+"""What a class may prove to be better than nominal: at most this much from its spread within nodes, else this much."""
+_WITNESSES = 20
+"""Readings that the selection of hubs keeps for each node, where it has them."""
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceClass:
-    """One kind of shared event. `sigma_ms`: how far a node's reading lies from the shared moment, granularity apart."""
+class Component:
+    """Domains that shared hubs connect, with their readings as matrices and as rows."""
 
-    name: str
-    sigma_ms: float
-    reduce: Reduce
-    select: Callable[[pl.DataFrame], pl.DataFrame]
-    """From the timed events to rows of `key`, `domain`, `ns`, `grain_ms`."""
-
-
-def timed_events(events: pl.DataFrame, store_node: str | None = None) -> pl.DataFrame:
-    """Events with a stamp of their own and a known clock, in the columns that the classes read."""
-    frame = events.filter(
-        (pl.col("time_source").cast(pl.String) == str(TimeSource.EXPLICIT))
-        & pl.col("timestamp").is_not_null()
-        & pl.col("clock_domain").is_not_null()
-    )
-    return frame.select(
-        pl.col("clock_domain").cast(pl.String).alias("domain"),
-        pl.col("timestamp").to_physical().alias("ns"),
-        pl.col("time_granularity_ms").fill_null(1000.0).cast(pl.Float64).clip(0.0, 86_400_000.0).alias("grain_ms"),
-        pl.col("event_name").cast(pl.String).alias("event"),
-        pl.col("signature").cast(pl.String),
-        pl.col("log_file_path").cast(pl.String).alias("path"),
-        pl.col("process_group").cast(pl.String),
-        pl.col("collective_op").cast(pl.String),
-        pl.col("attempt").fill_null(0),
-        (pl.col("clock_domain").cast(pl.String) == pl.lit(store_node, pl.String))
-        .fill_null(value=False)
-        .alias("is_store"),
-        "rank",
-        "step",
-        "collective_seq",
-        "byte_offset",
-        "attributes",
-    )
-
-
-def _named(frame: pl.DataFrame, *events: str) -> pl.DataFrame:
-    wanted = pl.Series([str(event) for event in events], dtype=pl.String).implode()
-    return frame.filter(pl.col("event").is_in(wanted))
-
-
-def _keyed(frame: pl.DataFrame, *parts: pl.Expr) -> pl.DataFrame:
-    key = pl.concat_str(*(part.cast(pl.String).fill_null("") for part in parts), separator="|")
-    return frame.select(key.alias("key"), "domain", "ns", "grain_ms")
-
-
-def _steps(frame: pl.DataFrame) -> pl.DataFrame:
-    """Iteration lines. Step numbers that one writer repeats (epochs) are told apart by their count."""
-    rows = _named(frame, Context.PROGRESS).filter(pl.col("step").is_not_null()).sort("path", "byte_offset")
-    writer = ["attempt", "path", "rank", "signature", "step"]
-    rows = rows.with_columns(pl.col("ns").cum_count().over(writer).alias("nth"))
-    return _keyed(rows, *(pl.col(name) for name in ("attempt", "signature", "step", "nth")))
-
-
-def _checkpoints(frame: pl.DataFrame) -> pl.DataFrame:
-    rows = _named(
-        frame,
-        Context.CHECKPOINT_SAVED,
-        Context.CHECKPOINT_SAVE_STARTED,
-        Context.CHECKPOINT_LOADED,
-        Context.EVALUATION,
-    )
-    rows = rows.with_columns(pl.coalesce(attribute("checkpoint"), pl.col("step").cast(pl.String)).alias("name"))
-    rows = rows.filter(pl.col("name").is_not_null())
-    return _keyed(rows, *(pl.col(name) for name in ("attempt", "event", "signature", "name")))
-
-
-def _comms(frame: pl.DataFrame) -> pl.DataFrame:
-    rows = _named(frame, Context.NCCL_COMM_INIT).with_columns(
-        attribute("comm_id").alias("comm"), attribute("phase").alias("phase")
-    )
-    rows = rows.filter((pl.col("phase") == "complete") & pl.col("comm").is_not_null())
-    return _keyed(rows, pl.col("attempt"), pl.col("comm"))
-
-
-def _enqueued(frame: pl.DataFrame) -> pl.DataFrame:
-    """Timeouts, back-dated. The group is the line's own, or that of the rank's report on the same sequence number."""
-    rows = _named(frame, CollateralKind.COLLECTIVE_TIMEOUT).with_columns(
-        attribute("ran_ms").cast(pl.Float64, strict=False).alias("ran_ms")
-    )
-    rows = rows.filter(pl.col("ran_ms").is_between(0.0, 1e10) & pl.col("collective_seq").is_not_null())
-    status = (
-        _named(frame, Context.WORK_STATUS)
-        .filter(pl.col("process_group").is_not_null() & pl.col("rank").is_not_null())
-        .group_by("rank", "attempt", "collective_seq")
-        .agg(pl.col("process_group").unique().alias("groups"))
-        .filter(pl.col("groups").list.len() == 1)
-        .select("rank", "attempt", "collective_seq", pl.col("groups").list.first().alias("status_group"))
-    )
-    rows = rows.join(status, on=["rank", "attempt", "collective_seq"], how="left")
-    rows = rows.with_columns(
-        pl.coalesce("process_group", "status_group").alias("group"),
-        (pl.col("ns") - (pl.col("ran_ms") * _NS_PER_MS).cast(pl.Int64)).alias("ns"),
-    )
-    return _keyed(rows, *(pl.col(name) for name in ("attempt", "group", "collective_seq", "collective_op")))
-
-
-def _dump_signals(frame: pl.DataFrame) -> pl.DataFrame:
-    """Monitors poll the store each second: all that name the same signaller read the same key."""
-    rows = _named(frame, Context.DUMP_SIGNAL).with_columns(attribute("from_rank").alias("from_rank"))
-    return _keyed(rows.filter(pl.col("from_rank").is_not_null()), pl.col("attempt"), pl.col("from_rank"))
-
-
-def _entries(frame: pl.DataFrame) -> pl.DataFrame:
-    """Flight-recorder entries of collectives (no point-to-point): created on all members at about the same time."""
-    rows = _named(frame, Context.COLLECTIVE_ENTRY).with_columns(attribute("p2p").alias("p2p"))
-    rows = rows.filter((pl.col("p2p").fill_null("false").str.to_lowercase() != "true") & (pl.col("collective_seq") > 0))
-    last = pl.col("collective_seq").max().over("process_group")
-    rows = rows.filter(pl.col("collective_seq") > last - _LATEST_ENTRIES)
-    return _keyed(rows, *(pl.col(name) for name in ("attempt", "process_group", "collective_seq", "collective_op")))
-
-
-def _rendezvous(frame: pl.DataFrame) -> pl.DataFrame:
-    return _keyed(_named(frame, Context.RENDEZVOUS_COMPLETE), pl.col("attempt"))
-
-
-def _launches(frame: pl.DataFrame) -> pl.DataFrame:
-    return _keyed(_named(frame, Context.LAUNCHER_STARTED), pl.col("attempt"), pl.col("signature"))
-
-
-def _introductions(frame: pl.DataFrame) -> pl.DataFrame:
-    """Lines that every rank prints once on its way into the first collective."""
-    own = _named(frame, Context.RANK_IDENTITY)
-    barrier = frame.filter(pl.col("signature") == _FIRST_BARRIER)
-    return _keyed(pl.concat([own, barrier]), pl.col("attempt"), pl.col("signature"))
-
-
-def _store_lost(frame: pl.DataFrame) -> pl.DataFrame:
-    """The store's end as ranks see it within a poll or two. Its own node is no witness: it may have died before."""
-    rows = _named(frame, CollateralKind.STORE_LOST).filter(~pl.col("is_store") & pl.col("rank").is_not_null())
-    return _keyed(rows, pl.col("attempt"), pl.col("signature"))
-
-
-def _teardown(frame: pl.DataFrame) -> pl.DataFrame:
-    """Agents told to stop, and the scheduler's cancel line: one wave."""
-    return _keyed(_named(frame, Context.AGENT_SIGNALLED, Context.SCHEDULER_CANCELLED), pl.col("attempt"))
-
-
-CLASSES: tuple[EvidenceClass, ...] = (
-    EvidenceClass("iteration", 10.0, Reduce.EARLIEST, _steps),
-    EvidenceClass("communicator", 50.0, Reduce.EARLIEST, _comms),
-    EvidenceClass("checkpoint", 300.0, Reduce.EARLIEST, _checkpoints),
-    EvidenceClass("enqueue", 300.0, Reduce.MIDDLE, _enqueued),
-    EvidenceClass("flight recorder", 300.0, Reduce.MIDDLE, _entries),
-    EvidenceClass("dump signal", 300.0, Reduce.EARLIEST, _dump_signals),
-    EvidenceClass("rendezvous", 500.0, Reduce.EARLIEST, _rendezvous),
-    EvidenceClass("teardown", 1000.0, Reduce.EARLIEST, _teardown),
-    EvidenceClass("store lost", 1000.0, Reduce.EARLIEST, _store_lost),
-    EvidenceClass("introduction", 2000.0, Reduce.MIDDLE, _introductions),
-    EvidenceClass("launch", 3000.0, Reduce.EARLIEST, _launches),
-)
+    domains: tuple[str, ...]
+    readings: Readings
+    zero_ns: int
+    """Zero of `Readings.x_ms`."""
+    rows: pl.DataFrame
+    """`node`, `column` (in the matrices), `hub`, `path`, `line` of each reading."""
 
 
 def readings(timed: pl.DataFrame) -> pl.DataFrame:
-    """A row for each hub and domain: `hub`, `domain`, `ns` (centre of the stamp), `sigma_ms`, `grain_ms`, `klass`.
+    """A row for each hub and domain, with the place of the line that it is read from.
 
-    Hubs that only one domain saw say nothing and are left out.
+    `ns` is the centre of the stamp; `sigma_ms` the nominal scale, `least_ms` the smallest that may be claimed. Hubs that
+    only one domain saw say nothing and are left out.
     """
-    parts = [_reduced(klass, number, klass.select(timed)) for number, klass in enumerate(CLASSES)]
-    table = pl.concat(parts)
+    table = pl.concat([_reduced(klass, number, klass.select(timed)) for number, klass in enumerate(CLASSES)])
     return table.filter(pl.col("domain").n_unique().over("hub") >= 2).sort("hub", "domain")
 
 
 def _reduced(klass: EvidenceClass, number: int, rows: pl.DataFrame) -> pl.DataFrame:
-    # A stamp x of granularity g stands for [x, x + g): its centre, uniform error 0.29 g (method.md section 2).
+    """One reading a node: a stamp x of granularity g stands for [x, x + g), its centre errs by 0.29 g (section 2)."""
     centre = pl.col("ns") + (pl.col("grain_ms") * (_NS_PER_MS / 2)).cast(pl.Int64)
-    ns = centre.min() if klass.reduce is Reduce.EARLIEST else centre.median().cast(pl.Int64)
-    votes = pl.len() if klass.reduce is Reduce.MIDDLE else pl.lit(1)
-    grain = pl.col("grain_ms").median()
-    return (
-        rows.group_by("key", "domain")
-        .agg(ns.alias("ns"), grain.alias("grain_ms"), votes.alias("votes").cast(pl.Float64))
-        .select(
-            pl.format("{}|{}", pl.lit(klass.name), "key").alias("hub"),
-            "domain",
-            "ns",
-            (klass.sigma_ms**2 + (0.29 * pl.col("grain_ms")) ** 2 / pl.col("votes")).sqrt().alias("sigma_ms"),
-            "grain_ms",
-            pl.lit(number, pl.Int32).alias("klass"),
-        )
+    rows = rows.with_columns(centre.alias("ns"))
+    names = part_names(rows)
+    first = pl.col("ns").arg_min()
+    votes = pl.col("votes") if klass.reduce is Reduce.MEAN else pl.lit(1)
+    rounding = 0.29 * pl.col("grain_ms") / votes.sqrt()
+    # What polls do not average out is what their nodes have in common.
+    nominal = (klass.sigma_ms**2 * (1 / votes + (votes > 1) * _COMMON**2)).sqrt()
+    least = nominal * _share(rows.tail(_SAMPLE), [*names, "domain"], klass.sigma_ms)
+    reduced = rows.group_by([*names, "domain"]).agg(
+        _standing(klass), pl.len().alias("votes"), pl.col("grain_ms", "path", "line").get(first)
     )
+    key = (pl.col(name).cast(pl.String).fill_null("") for name in names)
+    return reduced.select(
+        pl.concat_str(pl.lit(klass.name), *key, separator="|").alias("hub"),
+        "domain",
+        "ns",
+        (nominal**2 + rounding**2).sqrt().alias("sigma_ms"),
+        (least**2 + rounding**2).sqrt().alias("least_ms"),
+        "grain_ms",
+        pl.lit(number, pl.Int32).alias("klass"),
+        pl.col("path").cast(pl.String),
+        "line",
+    )
+
+
+def _standing(klass: EvidenceClass) -> pl.Expr:
+    """The reading that stands for a node."""
+    ns = pl.col("ns")
+    match klass.reduce:
+        case Reduce.EARLIEST:
+            return ns.min()
+        case Reduce.MIDDLE:
+            return ns.median().cast(pl.Int64)
+        case Reduce.MEAN:
+            reach = 3 * _NS_PER_MS * (klass.sigma_ms**2 + (0.29 * pl.col("grain_ms")) ** 2).sqrt()
+            return ns.filter((ns - ns.median()).abs() <= reach).mean().cast(pl.Int64)
+
+
+def _share(rows: pl.DataFrame, group: list[str], sigma_ms: float) -> float:
+    """How much better than nominal a class may be: ranks of one node share its clock, so their spread tells."""
+    spread = (pl.col("ns") - pl.col("ns").median().over(group)).abs()
+    several = rows.select(spread.alias("spread"), pl.len().over(group).alias("many")).filter(pl.col("many") >= 3)
+    typical = several["spread"].median()
+    if several.height < _ENOUGH or not isinstance(typical, (int, float)):
+        return 1 / _SHARES[1]
+    return float(np.clip(1.4826 * typical / _NS_PER_MS / sigma_ms, 1 / _SHARES[0], 1 / _SHARES[1]))
+
+
+def components(table: pl.DataFrame, ends: Mapping[str, int]) -> list[Component]:
+    """The connected components, those of most domains first (ties: by name)."""
+    groups = _connected(table)
+    return [
+        _component(table.filter(pl.col("domain").is_in(pl.Series(group).implode())), group, ends) for group in groups
+    ]
+
+
+def _connected(table: pl.DataFrame) -> list[list[str]]:
+    """Domains connected by shared hubs: union-find over the pairs of hub and domain."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    links = table.select(pl.col("domain").first().over("hub").alias("first"), "domain").unique().sort("first", "domain")
+    for first, domain in links.iter_rows():
+        a, b = root(first), root(domain)
+        parent[max(a, b)] = min(a, b)
+    groups: dict[str, list[str]] = {}
+    for name in sorted(parent, key=natural):
+        groups.setdefault(root(name), []).append(name)
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def _component(table: pl.DataFrame, domains: Sequence[str], ends: Mapping[str, int]) -> Component:
+    table = _selected(table, ends, most_hubs(len(domains)))
+    zero = min(ends[domain] for domain in domains)
+    names = pl.DataFrame({"domain": domains, "node": range(len(domains))}, schema_overrides={"node": pl.Int64})
+    hubs = table.select("hub", "klass").unique(maintain_order=True).with_row_index("column")
+    rows = table.join(names, on="domain", maintain_order="left").join(
+        hubs.select("hub", "column"), on="hub", maintain_order="left"
+    )
+    node, column = rows["node"].to_numpy(), rows["column"].to_numpy()
+    shape = (len(domains), hubs.height)
+
+    def matrix(values: pl.Series, empty: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        filled = np.full(shape, empty)
+        filled[node, column] = values.to_numpy()
+        return filled
+
+    seen = np.zeros(shape, dtype=np.bool_)
+    seen[node, column] = True
+    readings = Readings(
+        x_ms=matrix((rows["ns"] - zero) / _NS_PER_MS, 0.0),
+        seen=seen,
+        sigma_ms=matrix(rows["sigma_ms"], 1.0),
+        least_ms=matrix(rows["least_ms"], 1.0),
+        grain_ms=matrix(rows["grain_ms"], 0.0),
+        klass=hubs["klass"].to_numpy().astype(np.int64),
+        marks=np.array([klass.at_work for klass in CLASSES])[hubs["klass"].to_numpy()],
+    )
+    return Component(tuple(domains), readings, zero, rows.select("node", "column", "hub", "path", "line"))
+
+
+def _selected(table: pl.DataFrame, ends: Mapping[str, int], most: int) -> pl.DataFrame:
+    """At most so many hubs: mostly the latest as their nodes' own clocks tell it, some for nodes with few, some older."""
+    if table["hub"].n_unique() <= most:
+        return table
+    last = pl.DataFrame({"domain": list(ends), "_end": list(ends.values())}, schema_overrides={"_end": pl.Int64})
+    table = table.join(last, on="domain", how="left", maintain_order="left")
+    aged = table.with_columns((pl.col("_end") - pl.col("ns")).alias("_age")).drop("_end")
+    hubs = aged.group_by("hub").agg(pl.col("_age").median(), pl.len().alias("_members")).sort("_age", "hub")
+    latest = hubs["hub"].head(most // 2)
+    mine = aged.filter(pl.col("_age").rank("ordinal").over("domain") <= _WITNESSES)["hub"].unique()
+    wanted = hubs.filter(pl.col("hub").is_in(mine.implode()) & ~pl.col("hub").is_in(latest.implode()))
+    covering = wanted.sort("_members", "_age", "hub", descending=[True, False, False])["hub"].head(most // 4)
+    taken = pl.concat([latest, covering])
+    rest = hubs.filter(~pl.col("hub").is_in(taken.implode()))["hub"]
+    picks = np.unique(np.geomspace(1, max(rest.len(), 1), most - taken.len()).astype(np.int64)) - 1
+    kept = pl.concat([taken, rest.gather(picks[picks < rest.len()])])
+    return table.drop("_end").filter(pl.col("hub").is_in(kept.implode()))

@@ -1,183 +1,210 @@
-"""Offsets of clocks from readings of shared moments: medians to start with, then a joint robust fit over all hubs.
-
-The first form of method.md section 3.1: steps 0-2, 4 without drift, and 6a with the recency guard. A reading's scale
-grows by 100 ppm of its distance from the failure instead of a fitted drift.
-"""
+"""Offsets of the clocks of one component: a joint robust fit over all nodes and hubs (method.md section 3.1, ALIGN)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from correlator.clocks.blas import one_thread
+from correlator.clocks.intervals import intervals
+from correlator.clocks.readings import DAY_MS, PPM_PER_MS_A_DAY, Bools, Floats, Readings, median_of
+from correlator.clocks.solve import Solution, solve
+from correlator.clocks.steps import FoundStep, find_steps
 
-MOST_HUBS = 2_000
 _ROUNDS = 30
-_DENSE_NODES = 400
-"""Above this the covariance is taken from the diagonal alone, which is a little too narrow by the hub noise."""
-_Z = 4 * 1.3
-_MANY = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Readings:
-    """Readings of one component, one row each. Times in ms after a common zero."""
-
-    node: Ints
-    hub: Ints
-    klass: Ints
-    x_ms: Floats
-    sigma_ms: Floats
-    """Scale of the class and the granularity."""
-    drift_ms: Floats
-    """What drift may have moved the clock by between the reading and the end of the run."""
-    grain_ms: Floats
-    nodes: int
-    hubs: int
+_FIRST_REJECTING = 12
+_FIRST_LAST = 14
+_SETTLED_MS = 0.2
+_HUBER = 1.5
+_AGREED_MS = 60_000.0
+"""A hub whose nodes differ by more, once their offsets are off, mixes different moments."""
+_OUTLIER = 6.0
+_WITNESSES = 3.0
+"""Readings are discarded only where as many others still speak for the node; else the conflict widens the interval."""
+_REFINEMENTS = 6
+_FARTHEST = 200
+"""Hops over hubs from the first node: beyond it a node counts as not connected."""
+_RECENT_DAYS = 15 / 1440
+_RECENT_WITNESSES = 3
+_DRIFT_MAX = 100e-6 * DAY_MS
+_DRIFT_KNOWN = 20e-6 * DAY_MS
+"""A drift is told where its standard error is below this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Offsets of the nodes of one component, up to a common constant, with half widths of their intervals, ms."""
+    """Offsets at the failure up to a common constant, ms, with the interval of each."""
 
     offset_ms: Floats
-    half_width_ms: Floats
-    evidence: Ints
-    drift_ms: Floats
-    """Weighted mean of `Readings.drift_ms`; part of the half width."""
+    low_ms: Floats
+    high_ms: Floats
+    drift_ppm: Floats
+    """NaN where the readings say little about it."""
+    used: Bools
+    """Readings that count."""
+    residual_ms: Floats
+    """Of every seen reading, against the final fit."""
+    scale_ms: Floats
+    failure_ms: float
+    """The moment that offsets and steps refer to, on a clock of offset 0: when the job was last seen at work."""
+    stale: Bools
+    steps: tuple[FoundStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The readings as increments over the start, which keeps the matrix well-conditioned."""
+
+    data: Readings
+    theta: Floats
+    failure_ms: float
+    tau: Floats
+    """Days relative to the failure."""
+    y: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Robust:
+    solution: Solution
+    residual: Floats
+    scale: Floats
 
 
 def fit(data: Readings) -> Fit:
-    """Robust offsets of one connected component. `data` must hold at least two nodes."""
+    """Offsets of one connected component. Every node must have a reading, every hub two."""
+    with one_thread():
+        return _fit(data)
+
+
+def _fit(data: Readings) -> Fit:
     theta = _start(data)
-    scale = np.ones(int(data.klass.max()) + 1)
-    weight = np.ones_like(data.x_ms)
-    for round_number in range(_ROUNDS):
-        residual = _residuals(data, theta, weight)
-        scale = _class_scales(data, residual)
-        sigma = np.hypot(data.sigma_ms * scale[data.klass], data.drift_ms)
-        gamma = max(1.0, 100.0 * 2.0**-round_number)
-        u = np.abs(residual) / sigma
-        weight = np.minimum(1.0, 1.5 * gamma / np.maximum(u, 1e-9)) / sigma**2
-        updated = _solve(data, weight)
-        done = round_number > 8 and float(np.max(np.abs(updated - theta))) < 0.01
-        theta = updated
-        if done:
-            break
-    residual = _residuals(data, theta, weight)
-    strength = np.maximum(np.bincount(data.node, weights=weight, minlength=data.nodes), 1e-300)
-    drift = np.bincount(data.node, weights=weight * data.drift_ms, minlength=data.nodes) / strength
-    # Drift is common to a node's readings, so it is no noise that more readings average out: it is added to the width.
-    trust = weight * np.hypot(data.sigma_ms * scale[data.klass], data.drift_ms) ** 2
-    bare = trust / (data.sigma_ms * scale[data.klass]) ** 2
-    return Fit(
-        offset_ms=theta,
-        half_width_ms=_half_widths(data, bare, residual, scale) + drift,
-        evidence=np.bincount(data.node, minlength=data.nodes),
-        drift_ms=drift,
-    )
+    robust, problem = _robust(data, theta)
+    steps = find_steps(robust.residual, data.x_ms, data.seen, robust.scale, data.grain_ms)
+    kept = data
+    if steps:
+        kept = data.without(_before(steps, data.x_ms))
+        # A hub that only one node still sees binds nothing, and does no harm.
+        robust, problem = _robust(kept, theta)
+    return _finished(kept, problem, robust, steps)
+
+
+def _before(steps: tuple[FoundStep, ...], x_ms: Floats) -> Bools:
+    dropped = np.zeros(x_ms.shape, dtype=np.bool_)
+    for step in steps:
+        dropped[step.node] = x_ms[step.node] < step.at_ms
+    return dropped
 
 
 def _start(data: Readings) -> Floats:
-    """Alternating medians from the node with most readings outwards (3.1 step 2)."""
-    counts = np.bincount(data.node, minlength=data.nodes)
-    theta = np.full(data.nodes, np.nan)
-    theta[int(np.argmax(counts))] = 0.0
-    for _ in range(data.nodes + 6):
-        placed = ~np.isnan(theta[data.node])
-        hub = _group_median(data.hub[placed], (data.x_ms - theta[data.node])[placed], data.sigma_ms[placed], data.hubs)
-        seen = ~np.isnan(hub[data.hub])
-        fresh = _group_median(data.node[seen], (data.x_ms - hub[data.hub])[seen], data.sigma_ms[seen], data.nodes)
-        was_open = np.isnan(theta)
-        moved = np.nanmax(np.abs(np.where(was_open, 0.0, fresh - theta)), initial=0.0)
+    """Alternating medians from the node with most readings outwards (step 2)."""
+    theta = np.full(len(data.seen), np.nan)
+    theta[int(np.argmax(data.counts))] = 0.0
+    rounds_left = _REFINEMENTS
+    for _ in range(_FARTHEST):
+        placed = data.seen & ~np.isnan(theta)[:, None]
+        hub = median_of(data.x_ms - theta[:, None], placed, axis=0)
+        fresh = median_of(data.x_ms - hub, data.seen & ~np.isnan(hub), axis=1)
+        grown = bool((np.isnan(theta) & ~np.isnan(fresh)).any())
         theta = fresh
-        if not np.isnan(theta).any() and not was_open.any() and moved < 1.0:
+        rounds_left -= not grown
+        if rounds_left <= 0:
             break
-    return np.asarray(np.nan_to_num(theta), dtype=np.float64)
+    return theta
 
 
-def _group_median(group: Ints, value: Floats, sigma: Floats, size: int) -> Floats:
-    """Median of each group, weighted by 1/sigma²; NaN for empty groups."""
-    result = np.full(size, np.nan)
-    if group.size == 0:
-        return result
-    order = np.lexsort((value, group))
-    group, value, weight = group[order], value[order], 1.0 / sigma[order] ** 2
-    total = np.bincount(group, weights=weight, minlength=size)
-    running = np.cumsum(weight)
-    first = np.searchsorted(group, np.arange(size))
-    before = np.where(first > 0, running[np.minimum(first, group.size) - 1], 0.0)
-    half = running - before[group] >= 0.5 * total[group] * (1 - 1e-12)
-    rows = np.flatnonzero(half)
-    found, index = np.unique(group[rows], return_index=True)
-    result[found] = value[rows[index]]
-    return result
+def _problem(data: Readings, theta: Floats) -> _Problem:
+    corrected = data.x_ms - np.nan_to_num(theta)[:, None]
+    hub = np.nan_to_num(median_of(corrected, data.seen & ~np.isnan(theta)[:, None], axis=0))
+    y = np.where(data.seen, corrected - hub, 0.0)
+    failure_ms = _failure_ms(data, hub, y)
+    tau = np.where(data.seen, (corrected - failure_ms) / DAY_MS, 0.0)
+    return _Problem(data, theta, failure_ms, tau, y)
 
 
-def _residuals(data: Readings, theta: Floats, weight: Floats) -> Floats:
-    reduced = data.x_ms - theta[data.node]
-    total = np.bincount(data.hub, weights=weight, minlength=data.hubs)
-    mean = np.bincount(data.hub, weights=weight * reduced, minlength=data.hubs) / np.maximum(total, 1e-300)
-    return np.asarray(reduced - mean[data.hub], dtype=np.float64)
+def _failure_ms(data: Readings, hub: Floats, y: Floats) -> float:
+    """The last moment of the running job that nodes agree on (else of any hub)."""
+    told = data.seen.any(axis=0)
+    agreed = told & (np.nan_to_num(median_of(np.abs(y), data.seen, axis=0)) <= _AGREED_MS)
+    for choice in (agreed & data.marks, agreed, told):
+        if choice.any():
+            return float(hub[choice].max())
+    return 0.0
 
 
-def _class_scales(data: Readings, residual: Floats) -> Floats:
-    """How wide each class really is, as a factor of its nominal scale, kept within [0.5, 3].
+def _robust(data: Readings, theta: Floats) -> tuple[_Robust, _Problem]:
+    """Iteratively reweighted least squares with graduated weights (step 4)."""
+    problem = _problem(data, theta)
+    seen = data.seen & ~np.isnan(theta)[:, None]
+    reference = int(np.argmax(data.counts))
+    residual, offset = problem.y, np.zeros(len(theta))
+    rejectable = np.zeros(len(theta), dtype=np.bool_)
+    for number in range(_ROUNDS):
+        scale = _scales(data, residual, seen)
+        u = np.abs(residual) / scale
+        weight = np.minimum(1.0, _HUBER * max(1.0, 100.0 * 2.0**-number) / np.maximum(u, 1e-9))
+        if number >= _FIRST_REJECTING:
+            weight[(u > _OUTLIER) & rejectable[:, None]] = 0.0
+        weight = np.where(seen, weight / scale**2, 0.0)
+        solution = solve(problem.y, problem.tau, weight)
+        residual = _residual(problem, solution, seen)
+        influence = solution.influence()
+        total = influence.sum(axis=1) ** 2
+        squares = (influence**2).sum(axis=1)
+        rejectable = np.divide(total, squares, out=np.zeros_like(total), where=squares > 0) >= _WITNESSES
+        moved = np.abs((solution.offset - solution.offset[reference]) - (offset - offset[reference]))
+        offset = solution.offset
+        if number >= _FIRST_LAST and float(moved.max()) < _SETTLED_MS:
+            break
+    return _Robust(solution, residual, scale), problem
 
-    A class with many more readings than unknowns may prove itself better than that.
-    """
-    scales = np.ones(int(data.klass.max()) + 1)
+
+def _residual(problem: _Problem, solution: Solution, seen: Bools) -> Floats:
+    bare = problem.y - solution.offset[:, None] - solution.drift[:, None] * problem.tau
+    hub = solution.hub
+    empty = ~(solution.weight.sum(axis=0) > 0)
+    if empty.any():
+        hub = hub.copy()
+        hub[empty] = np.nan_to_num(median_of(bare[:, empty], seen[:, empty], axis=0))
+    return np.where(seen, bare - hub, 0.0)
+
+
+def _scales(data: Readings, residual: Floats, seen: Bools) -> Floats:
+    """How wide each class really is: what its residuals say, between what it may prove and 3 x nominal."""
+    ratio = np.abs(residual) / data.sigma_ms
+    factor = np.ones(int(data.klass.max(initial=0)) + 1)
     for klass in np.unique(data.klass):
-        rows = data.klass == klass
-        u = np.abs(residual[rows]) / data.sigma_ms[rows]
-        spare = np.count_nonzero(rows) - np.unique(data.hub[rows]).size - data.nodes
-        scales[klass] = np.clip(1.4826 * float(np.median(u)), 0.5 if spare < _MANY else 0.1, 3.0)
-    return scales
+        columns = data.klass == klass
+        values = ratio[:, columns][seen[:, columns]]
+        if values.size:
+            factor[klass] = min(1.4826 * float(np.median(values)), 3.0)
+    return np.maximum(factor[data.klass] * data.sigma_ms, data.least_ms)
 
 
-def _normal(data: Readings, weight: Floats) -> tuple[Floats, Floats]:
-    """Normal equations of the nodes after every hub is eliminated: N hub members cost N entries, not N²."""
-    per_hub = np.maximum(np.bincount(data.hub, weights=weight, minlength=data.hubs), 1e-300)
-    dense = np.zeros((data.nodes, data.hubs))
-    np.add.at(dense, (data.node, data.hub), weight)
-    matrix = np.diag(dense.sum(axis=1)) - (dense / per_hub) @ dense.T
-    mean = np.bincount(data.hub, weights=weight * data.x_ms, minlength=data.hubs) / per_hub
-    right = np.bincount(data.node, weights=weight * (data.x_ms - mean[data.hub]), minlength=data.nodes)
-    return matrix, np.asarray(right, dtype=np.float64)
+def _finished(kept: Readings, problem: _Problem, robust: _Robust, steps: tuple[FoundStep, ...]) -> Fit:
+    solution = robust.solution
+    seen = kept.seen & ~np.isnan(problem.theta)[:, None]
+    low, high = intervals(solution, robust.residual, robust.scale, problem.tau, seen, kept.grain_ms)
+    recent = (seen & (problem.tau > -_RECENT_DAYS)).sum(axis=1)
+    stale = recent < _RECENT_WITNESSES
+    slack = np.where(stale, _DRIFT_MAX * _age_of_latest(problem.tau, seen), 0.0)
+    offset = np.nan_to_num(problem.theta) + solution.offset
+    informed = solution.s2 > 1.0 / _DRIFT_KNOWN**2
+    return Fit(
+        offset_ms=offset,
+        low_ms=np.nan_to_num(problem.theta) + low - slack,
+        high_ms=np.nan_to_num(problem.theta) + high + slack,
+        drift_ppm=np.where(informed, solution.drift * PPM_PER_MS_A_DAY, np.nan),
+        used=solution.weight > 0,
+        residual_ms=robust.residual,
+        scale_ms=robust.scale,
+        failure_ms=problem.failure_ms,
+        stale=stale,
+        steps=steps,
+    )
 
 
-def _solve(data: Readings, weight: Floats) -> Floats:
-    matrix, right = _normal(data, weight)
-    # The common constant is free: a small equal pull on all nodes fixes it and changes no difference.
-    ridge = float(matrix.diagonal().mean()) / data.nodes
-    theta = np.linalg.solve(matrix + ridge, right)
-    return np.asarray(theta - np.median(theta), dtype=np.float64)
-
-
-def _half_widths(data: Readings, weight: Floats, residual: Floats, scale: Floats) -> Floats:
-    matrix, _ = _normal(data, weight)
-    if data.nodes <= _DENSE_NODES:
-        ridge = float(matrix.diagonal().mean()) / data.nodes
-        # The ridge makes the free common constant finite; its own variance is taken out again.
-        variance = np.diag(np.linalg.inv(matrix + ridge)) - 1.0 / (ridge * data.nodes**2)
-    else:
-        variance = 1.0 / np.maximum(matrix.diagonal(), 1e-300)
-    half = _Z * np.sqrt(np.maximum(variance, 0.0))
-    order = np.lexsort((data.x_ms, data.node))
-    ends = np.cumsum(np.bincount(data.node, minlength=data.nodes))
-    for node, mine in enumerate(np.split(order, ends[:-1])):
-        precision = weight[mine] / max(float(weight[mine].max(initial=0.0)), 1e-300)
-        effective = float(precision.sum() ** 2 / max(float((precision**2).sum()), 1e-300))
-        if 0 < effective < 3:
-            # One or two witnesses: none can vouch for the other (3.1 step 6b).
-            half[node] *= 3.0 / effective
-        latest = mine[-4:]
-        drift = abs(float(np.median(residual[latest])))
-        allowed = 3 * 1.25 * float(np.median(data.sigma_ms[latest] + data.drift_ms[latest])) / np.sqrt(latest.size)
-        half[node] += drift if drift > allowed else 0.0
-        finest = float((data.sigma_ms[mine] * scale[data.klass[mine]]).min())
-        half[node] = max(half[node], finest) + 0.1 * float(data.grain_ms[mine].min())
-    return np.asarray(half, dtype=np.float64)
+def _age_of_latest(tau: Floats, seen: Bools) -> Floats:
+    """Days since a node was last witnessed: 0 without readings."""
+    age = np.where(seen, -tau, np.inf).min(axis=1)
+    return np.where(np.isfinite(age), np.maximum(age, 0.0), 0.0)

@@ -1,22 +1,27 @@
-"""Stamps with and without a zone on one node: two readings of one clock, apart by whole quarters of an hour.
+"""Writers of one node whose stamps are whole quarters of an hour apart: one clock, printed in several zones.
 
-A kernel journal may print `-0500` while ranks print bare local time; both come from the node's clock. Where the two
-kinds of a node do not lie over each other, the minority gets a domain of its own, tied to the node's by the zone
-that makes them meet. Without such a zone it stays alone, and no order is derived across (method.md section 2).
+A kernel journal may print `-0500` while ranks print bare local time; an agent may run in another zone than its
+container. What two writers say about one moment decides (same_node); where they share none, writers whose lines lie
+over each other, or come to do so by a zone that the run prints, are one clock. A writer in another zone gets a domain
+of its own, tied to the node's by that zone. One that no zone explains stays alone, and no order is derived across.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
-from correlator.core.vocabulary import Context, FileKind
+from correlator.clocks.same_node import EPOCH, KERNEL, pairs, writer
+from correlator.core.vocabulary import Context, TimeSource
 
 QUARTER_MS = 900_000
 _APART_NS = 600 * 10**9
 """Windows closer than this are one clock: kernel logs go quiet for minutes."""
+_NO_ZONE_NS = 3000 * 10**9
+"""No zone is less than an hour from UTC: windows this close, with no printed zone that fits better, are one clock."""
 _MOST_ZONES_NS = 15 * 3600 * 10**9
 _ZONE = re.compile(r"([+-])(\d{2}):?(\d{2})?")
 
@@ -29,7 +34,7 @@ class Tie:
     main: str
     shift_ms: int | None
     zone: str | None = None
-    """The node's zone as text, where it was found."""
+    """How the two lie, as text, where it was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,43 +46,75 @@ class Zoned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class _Side:
+    """The stamps of one writer of a node."""
+
+    writer: str
     first: int
     last: int
 
-    def gap(self, other: _Window, shift_ns: int = 0) -> int:
+    @property
+    def zoned(self) -> bool:
+        return self.writer.endswith("+zone")
+
+    def gap(self, other: _Side, shift_ns: int = 0) -> int:
         """ns between two windows, 0 where they overlap; `other` is moved by `shift_ns`."""
         return max(0, other.first + shift_ns - self.last, self.first - other.last - shift_ns)
 
 
 def split_zones(events: pl.DataFrame) -> Zoned:
-    """Gives zoned and unzoned stamps of a node separate domains where they cannot be one reading of its clock."""
-    windows = _windows(events)
+    """Gives a writer a domain of its own where its stamps and the node's cannot be one reading of the clock."""
     zones = sorted({offset for text in _printed(events) if (offset := zone_ms(text)) is not None and offset != 0})
+    votes = {(domain, a, b): quarters for domain, a, b, quarters, _ in pairs(events).iter_rows()}
     ties: list[Tie] = []
-    moved: list[tuple[str, bool, str]] = []
-    for domain, sides in windows.items():
-        if len(sides) < 2:
-            continue
-        (main_zoned, main, _), (_, other, kernel_only) = sides
-        if main.gap(other) <= _APART_NS:
-            continue
-        # Local stamp = absolute stamp + zone offset of the node.
-        signs = [-zone if main_zoned else zone for zone in zones]
-        fits = [shift for shift in signs if main.gap(other, shift * 1_000_000) <= _APART_NS]
-        if not fits and kernel_only and main.gap(other) > _MOST_ZONES_NS:
-            continue  # merely old lines: no zone reaches that far
-        suffix = "kernel" if kernel_only else "local time" if main_zoned else "UTC"
-        name = f"{domain} ({suffix})"
-        if len(fits) == 1:
-            zone = f"the node's local time is {_utc(-fits[0] if main_zoned else fits[0])}"
-            ties.append(Tie(name, domain, -fits[0], zone))
-        else:
-            ties.append(Tie(name, domain, None))
-        moved.append((domain, not main_zoned, name))
+    moved: list[tuple[str, str, str]] = []
+    for domain, sides in _sides(events).items():
+        for other in sides[1:]:
+            tie = _tie(domain, sides[0], other, votes, zones)
+            if tie is not None:
+                ties.append(tie)
+                moved.append((domain, other.writer, tie.domain))
     if not moved:
         return Zoned(events, ())
     return Zoned(_renamed(events, moved), tuple(ties))
+
+
+def _tie(
+    domain: str, main: _Side, other: _Side, votes: Mapping[tuple[str, str, str], int], zones: Iterable[int]
+) -> Tie | None:
+    """How another writer of a node is tied to the main one; None where both read one clock in one zone."""
+    name = f"{domain} ({_suffix(main, other)})"
+    quarters = votes.get((domain, main.writer, other.writer))
+    if quarters is not None:
+        shift = quarters * QUARTER_MS
+        return None if shift == 0 else Tie(name, domain, shift, _words(main, other, shift))
+    if main.zoned == other.zoned or main.gap(other) <= _APART_NS:
+        return None
+    # Local stamp = absolute stamp + zone offset of the node.
+    signs = [-zone if main.zoned else zone for zone in zones]
+    fits = [shift for shift in signs if main.gap(other, shift * 1_000_000) <= _APART_NS]
+    if len(fits) == 1:
+        return Tie(name, domain, -fits[0], _words(main, other, -fits[0]))
+    if not fits and main.gap(other) <= _NO_ZONE_NS:
+        return None
+    if not fits and other.writer.startswith(KERNEL) and main.gap(other) > _MOST_ZONES_NS:
+        return None  # merely old lines: no zone reaches that far
+    return Tie(name, domain, None)
+
+
+def _suffix(main: _Side, other: _Side) -> str:
+    if main.zoned == other.zoned or not other.writer.startswith(EPOCH):
+        kind = other.writer.removesuffix("+zone")
+        if kind != main.writer.removesuffix("+zone"):
+            return kind
+    return "UTC" if other.zoned else "local time"
+
+
+def _words(main: _Side, other: _Side, shift_ms: int) -> str:
+    if main.zoned == other.zoned:
+        return f"{_utc(shift_ms)} against the node's other lines"
+    local_ms = shift_ms if main.zoned else -shift_ms
+    return f"the node's local time is {_utc(local_ms)}"
 
 
 def zone_ms(text: str | None) -> int | None:
@@ -93,13 +130,19 @@ def zone_ms(text: str | None) -> int | None:
     return (-1 if match[1] == "-" else 1) * minutes * 60_000
 
 
-def zone_name(offset_ms: float) -> str | None:
-    """The whole-zone part of an offset against the others, named; None where it is no whole zone plus a small rest."""
+def zone_of(offset_ms: float) -> int | None:
+    """The whole-zone part of an offset against the others, ms; None where it is no whole zone plus a small rest."""
     quarters = round(offset_ms / QUARTER_MS)
     rest = offset_ms - quarters * QUARTER_MS
     if quarters == 0 or abs(offset_ms) < 850_000 or abs(quarters) > 14 * 4 or abs(rest) > 120_000:
         return None
-    return f"{_utc(quarters * QUARTER_MS)} against the others"
+    return quarters * QUARTER_MS
+
+
+def zone_name(offset_ms: float) -> str | None:
+    """The same in words."""
+    zone = zone_of(offset_ms)
+    return None if zone is None else f"{_utc(zone)} against the others"
 
 
 def _utc(offset_ms: int) -> str:
@@ -111,41 +154,39 @@ def _printed(events: pl.DataFrame) -> list[str | None]:
     return events["time_zone"].cast(pl.String).unique().to_list()
 
 
-def _windows(events: pl.DataFrame) -> dict[str, list[tuple[bool, _Window, bool]]]:
-    """For each domain its kinds of stamps, the one with most lines of ranks and launchers first."""
-    kernel = pl.col("file_kind").cast(pl.String) == str(FileKind.KERNEL_LOG)
+def _sides(events: pl.DataFrame) -> dict[str, list[_Side]]:
+    """The writers of each domain that has several, the one with most lines of ranks and agents first."""
+    kind = writer()
+    job = ~(kind.str.starts_with(KERNEL) | kind.str.starts_with(EPOCH))
     rows = (
         events.filter(
-            (pl.col("time_source").cast(pl.String) == "explicit")
+            (pl.col("time_source").cast(pl.String) == str(TimeSource.EXPLICIT))
             & pl.col("timestamp").is_not_null()
             & (pl.col("event_name").cast(pl.String) != str(Context.KERNEL_BOOT))
         )
-        .group_by(
-            pl.col("clock_domain").cast(pl.String).alias("domain"), pl.col("time_zone").is_not_null().alias("zoned")
-        )
+        .group_by(pl.col("clock_domain").cast(pl.String).alias("domain"), kind.alias("writer"))
         .agg(
             pl.col("timestamp").to_physical().min().alias("first"),
             pl.col("timestamp").to_physical().max().alias("last"),
-            (~kernel).sum().alias("job"),
+            job.sum().alias("job"),
             pl.len().alias("all"),
         )
         .drop_nulls("domain")
-        .sort("domain", "job", "all", "zoned", descending=[False, True, True, False])
+        .filter(pl.len().over("domain") > 1)
+        .sort("domain", "job", "all", "writer", descending=[False, True, True, False])
     )
-    found: dict[str, list[tuple[bool, _Window, bool]]] = {}
-    for domain, zoned, first, last, job, _ in rows.iter_rows():
-        found.setdefault(domain, []).append((zoned, _Window(first, last), job == 0))
+    found: dict[str, list[_Side]] = {}
+    for domain, name, first, last, _, _ in rows.iter_rows():
+        found.setdefault(domain, []).append(_Side(name, first, last))
     return found
 
 
-def _renamed(events: pl.DataFrame, moved: list[tuple[str, bool, str]]) -> pl.DataFrame:
-    schema = {"_domain": pl.String, "_zoned": pl.Boolean, "_new": pl.String}
+def _renamed(events: pl.DataFrame, moved: list[tuple[str, str, str]]) -> pl.DataFrame:
+    schema = {"_domain": pl.String, "_writer": pl.String, "_new": pl.String}
     table = pl.DataFrame(moved, schema=schema, orient="row")
-    keyed = events.with_columns(
-        pl.col("clock_domain").cast(pl.String).alias("_domain"),
-        (pl.col("time_zone").is_not_null() & pl.col("timestamp").is_not_null()).alias("_zoned"),
-    )
-    joined = keyed.join(table, on=["_domain", "_zoned"], how="left", maintain_order="left")
+    stamped = pl.when(pl.col("timestamp").is_not_null()).then(writer())
+    keyed = events.with_columns(pl.col("clock_domain").cast(pl.String).alias("_domain"), stamped.alias("_writer"))
+    joined = keyed.join(table, on=["_domain", "_writer"], how="left", maintain_order="left")
     dtype = events.schema["clock_domain"]
     domain = pl.coalesce("_new", "_domain").cast(dtype).alias("clock_domain")
-    return joined.with_columns(domain).drop("_domain", "_zoned", "_new")
+    return joined.with_columns(domain).drop("_domain", "_writer", "_new")

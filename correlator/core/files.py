@@ -68,9 +68,9 @@ class RunHints:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """The account of one file: every physical line is an event, folded into one, thinned, or plain.
+    r"""The account of one file: every physical line is an event, folded into one, thinned, or plain.
 
-    A physical line is a run of bytes up to ``\\n``; a carriage return inside it starts a further segment (progress bars).
+    A physical line is a run of bytes up to ``\n``; a carriage return inside it starts a further segment (progress bars).
     ``segments == events + folded + thinned + plain`` and ``segments == lines + cr_splits`` always hold for line-based files.
     """
 

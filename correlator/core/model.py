@@ -77,6 +77,31 @@ class Topology:
 # --- when: the clocks ------------------------------------------------------------------------------------------------
 
 
+DRIFT_UNKNOWN_PPM = 100.0
+DRIFT_KNOWN_PPM = 20.0
+"""How far the drift of a clock may be from what is told about it (from 0 where nothing is)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockEvidence:
+    """How many readings of one kind of shared event an estimate rests on."""
+
+    kind: str
+    readings: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStep:
+    """A jump of a clock."""
+
+    time: str | None
+    """ISO 8601 on the clock itself."""
+    step_ms: float | None
+    """How far it jumped forward; None where the line that tells of it does not say."""
+    source: str
+    """`readings`, or the `file:line` that tells of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClockEstimate:
     """Offset of one clock domain at the failure: (its clock) - (the reference clock)."""
@@ -84,12 +109,33 @@ class ClockEstimate:
     node: str
     offset_ms: float | None
     interval_ms: tuple[float, float] | None
+    """None where nothing bounds it."""
     drift_ppm: float | None
+    """Against the reference; None where the readings say little about it."""
     timezone: str | None
     """Whole-zone part of the offset, named (`UTC+02:00 against the others`), or None."""
     evidence: int
     """Readings that the estimate rests on."""
     status: ClockStatus
+    reference: str | None = None
+    """Node whose clock the offset is measured against; clocks of different references cannot be compared."""
+    as_of_ms: float | None = None
+    """The moment that the offset holds for: ms since the epoch on the reference clock."""
+    kinds: tuple[ClockEvidence, ...] = ()
+    steps: tuple[ClockStep, ...] = ()
+
+    def interval_at(self, ns: int) -> tuple[float, float] | None:
+        """Interval of the offset at a printed time: moved by the drift, and wider away from the failure."""
+        if self.interval_ms is None or self.offset_ms is None:
+            return None
+        low, high = self.interval_ms
+        if self.as_of_ms is None or low == high:
+            return (low, high)
+        away_ms = ns / 1e6 - self.offset_ms - self.as_of_ms
+        known = self.drift_ppm is not None
+        moved = (self.drift_ppm or 0.0) * 1e-6 * away_ms
+        slack = (DRIFT_KNOWN_PPM if known else DRIFT_UNKNOWN_PPM) * 1e-6 * abs(away_ms)
+        return (low + moved - slack, high + moved + slack)
 
 
 @dataclass(frozen=True)  # without slots: the index below is kept on the instance
@@ -98,6 +144,7 @@ class ClockModel:
 
     estimates: tuple[ClockEstimate, ...]
     contradictions: tuple[str, ...] = ()
+    """Lines that cannot both be right, with `file:line` of each and the seconds between them."""
 
     def estimate(self, domain: str | None) -> ClockEstimate | None:
         """The estimate of a domain, or None."""
@@ -113,9 +160,12 @@ class ClockModel:
         if domain_a is not None and domain_a == domain_b:
             return (printed_ms, printed_ms)
         a, b = self.estimate(domain_a), self.estimate(domain_b)
-        if a is None or b is None or a.interval_ms is None or b.interval_ms is None:
+        if a is None or b is None or a.reference != b.reference:
             return None
-        return (printed_ms + a.interval_ms[0] - b.interval_ms[1], printed_ms + a.interval_ms[1] - b.interval_ms[0])
+        at_a, at_b = a.interval_at(ns_a), b.interval_at(ns_b)
+        if at_a is None or at_b is None:
+            return None
+        return (printed_ms + at_a[0] - at_b[1], printed_ms + at_a[1] - at_b[0])
 
     def order(
         self,

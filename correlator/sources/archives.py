@@ -212,7 +212,7 @@ def _zip_member(
     else:
         try:
             source = bundle.open(member)
-        except Exception as error:  # unknown compression, local header that disagrees, offset outside
+        except Exception as error:  # noqa: BLE001 - unknown compression, local header that disagrees, offset outside
             yield Skipped(path, f"damaged: {error}")
             return
         with source:

@@ -20,15 +20,20 @@ def lines_before(file: LogFile, line_number: int, count: int) -> list[tuple[int,
             while chunk := stream.read(_CHUNK):
                 *whole, rest = (rest + chunk).split(b"\n")
                 for line in whole:
-                    kept.append((number, line[:MAX_LINE_BYTES]))
+                    kept.append((number, _shown(line)))
                     if number == line_number:
                         return _decoded(kept)
                     number += 1
-                rest = rest[: _CHUNK * 64]
+                rest = _shown(rest)
     except OSError:
         return []
-    kept.append((number, rest[:MAX_LINE_BYTES]))
+    kept.append((number, _shown(rest)))
     return _decoded(kept) if number >= line_number else []
+
+
+def _shown(line: bytes) -> bytes:
+    """The part of a line that is shown; a hole of NULs that a crash left in front of it is not."""
+    return line.lstrip(b"\0")[:MAX_LINE_BYTES]
 
 
 def _decoded(lines: deque[tuple[int, bytes]]) -> list[tuple[int, str]]:

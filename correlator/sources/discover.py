@@ -110,6 +110,9 @@ class _Discovery:
             yield Found(name, location, status.st_size, status.st_mtime_ns, named=True)
 
     def _standard_input(self) -> Found:
+        if sys.stdin is None:
+            message = "standard input is closed"
+            raise InputError(message)
         try:
             location, size, problem = self._store.save(sys.stdin.buffer.read)
         except (OSError, AttributeError) as error:

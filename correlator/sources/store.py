@@ -55,7 +55,7 @@ class Store:
         while True:
             try:
                 piece = read(COPY_BYTES)
-            except Exception as error:  # tarfile and zipfile raise almost anything for damaged members
+            except Exception as error:  # noqa: BLE001 - tarfile and zipfile raise almost anything for damaged members
                 return size, f"damaged: {error}"
             if not piece:
                 return size, None

@@ -73,7 +73,7 @@ def open_regular(location: str) -> BinaryIO:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             message = "not a regular file"
-            raise OSError(message)
+            raise OSError(message)  # noqa: TRY301 - the descriptor is closed in one place
         return cast("BinaryIO", os.fdopen(descriptor, "rb", buffering=0))
     except BaseException:
         os.close(descriptor)

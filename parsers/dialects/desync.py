@@ -55,6 +55,31 @@ def _report(hit: Hit) -> Iterable[Event]:
     )
 
 
+def _headed(hit: Hit) -> Iterable[Event]:
+    """The whole report under its first line, the only one that says whose it is."""
+    text = "\n".join(hit.record.messages[1:]) if hit.record else ""
+    timeout, never = _TIMEOUT_AT.search(text), _NEVER_JOINED.search(text)
+    missed, unfinished = _NOT_JOINED.search(text), _NOT_FINISHED.search(text)
+    size = len(hit.record.lines) if hit.record else 1
+    if timeout:
+        yield hit.make(
+            event_name=Context.WORK_STATUS,
+            group_rank=int64(timeout[1]),
+            collective_op=timeout[2],
+            collective_seq=int64(timeout[3]),
+            line_count=size,
+        )
+    if found := never or missed or unfinished:
+        reason = "never joined any collective" if never else "did not join" if missed else "did not finish"
+        yield with_attributes(
+            hit.make(collective_seq=None if never else int64(found[2]), line_count=size),
+            ranks=json_list(numbers(found[1])),
+            scope="group",
+            reason=reason,
+            joined_ranks=json_list(numbers(unfinished[1])) if missed and unfinished else None,
+        )
+
+
 def _waiting_ranks(hit: Hit) -> Iterable[Event]:
     yield with_attributes(
         hit.make(collective_seq=int64(hit.match["joined_seq"]), attributes=()),
@@ -76,10 +101,23 @@ def _mismatch(hit: Hit) -> Iterable[Event]:
     yield grouped(event, hit)
 
 
+_TIMEOUT_AT = re.compile(r"\[(\d{1,9})\] Timeout at collective: (\w+), #(\d+)")
+_NEVER_JOINED = re.compile(r"ranks \[(\d[\d, ]*)\] are the lagging ranks")
 _NOT_JOINED = re.compile(r"\[(\d[\d, ]*)\] finished collective #\d+, but didn't join collective #(\d+)")
 _NOT_FINISHED = re.compile(r"\[(\d[\d, ]*)\] joined but didn't finish collective #(\d+)")
 
 _DESYNC = (
+    LinePattern(
+        id="desync.head",
+        event_name=Context.NAMED_MISSING_RANKS,
+        regex=r"ProcessGroup\w+\.cpp:\d+\] (?:\[[^\]\n]*\] )*Rank (?P<group_rank>\d+)[ \t]*$",
+        samples=("[rank3]:[E1130 01:12:03.323456789 ProcessGroupNCCL.cpp:1937] Rank 3",),
+        lookalikes=("[rank3]:[E1130 01:12:03.323456789 ProcessGroupNCCL.cpp:1937] Rank 3 is ready",),
+        anchor=Anchor.LINE,
+        record="desync_report",
+        source="formats.md A6: the lines of the report have no prefix of their own",
+        build=_headed,
+    ),
     LinePattern(
         id="desync.report",
         event_name=Context.NAMED_MISSING_RANKS,

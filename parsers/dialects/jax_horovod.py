@@ -77,7 +77,7 @@ PATTERNS = (
         event_name=CollateralKind.COLLECTIVE_TIMEOUT,
         role=Role.COLLATERAL,
         regex=(
-            r"(?:DEADLINE_EXCEEDED: )?Barrier timed out\. (?:Barrier_id|Id): (?P<barrier>[^ \n]+)"
+            r"(?:DEADLINE_EXCEEDED: )?Barrier timed out\. (?:Barrier_id|Id): (?P<barrier>[^ \n]*[^ .\n])"
             r"|Stopping coordination service as cluster registration failed"
         ),
         anchor=Anchor.ANYWHERE,

@@ -126,6 +126,13 @@ def _monotonic_epoch(peeling: Peeling, match: re.Match[str]) -> str | None:
     return match.string[match.end() :]
 
 
+def _ntpdate(peeling: Peeling, match: re.Match[str]) -> str | None:
+    """`30 Nov 01:02:03 ntpdate[77]: `: ntpdate's and sntp's own head, day before month."""
+    if not peeling.stamp(Layer.SYSLOG, match["when"]):
+        return None
+    return _finish(peeling, match["tag"], match["pid"], match.string[match.end() :])
+
+
 def _export_time(peeling: Peeling, match: re.Match[str]) -> str | None:
     """The first field of a journal export record; the lines of the record inherit it."""
     if not peeling.add_stamp(Layer.SYSLOG, epoch(match[1])):
@@ -155,6 +162,11 @@ RULES: tuple[Rule, ...] = (
             rf"{_HOST} {_TAG}"
         ),
         _iso_head,
+    ),
+    Rule(
+        DIGITS + " ",
+        re.compile(r" ?(?P<when>\d{1,2} [A-Z][a-z]{2} \d\d:\d\d:\d\d) (?P<tag>[a-z][\w.-]{1,40})\[(?P<pid>\d{1,9})\]: "),
+        _ntpdate,
     ),
     Rule("_", re.compile(r"__REALTIME_TIMESTAMP=(\d{16})$"), _export_time),
     Rule("M", re.compile(r"MESSAGE="), _export_message),

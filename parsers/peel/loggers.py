@@ -6,7 +6,7 @@ import re
 
 from correlator.parsers.base import Layer
 from correlator.parsers.peel.state import DIGITS, LETTERS, Peeling, Rule, number
-from correlator.parsers.timestamps import CLOCK, COMPACT, EPOCH, ISO, US, without_year
+from correlator.parsers.timestamps import CLOCK, COMPACT, CTIME, EPOCH, ISO, US, without_year
 
 _LEVEL = (
     r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL"
@@ -119,7 +119,7 @@ def _bracketed(peeling: Peeling, match: re.Match[str]) -> str | None:
 
 
 def _inline_time(peeling: Peeling, match: re.Match[str]) -> str | None:
-    """Megatron's `[after training is done] datetime: ...`: the time stands behind the words, which stay (formats.md F1)."""
+    """A line that states a time and stays as it is: Megatron's phases, the head of an nvidia-smi table (F1, H6)."""
     if peeling.stamps or not peeling.stamp(Layer.LOGGING, match["when"]):
         return None
     peeling.layers.append(Layer.LOGGING)
@@ -248,6 +248,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("[", re.compile(rf"\[(?P<rank>\d{{1,6}})\] (?P<level>{_LEVEL}): "), _voice, second=DIGITS),
     Rule("[", re.compile(rf"\[([A-Za-z_][\w-]{{0,40}})\] (?={ISO} - )"), _app_tag, second=LETTERS + "_"),
+    Rule("MTWFS", re.compile(rf"(?:Timestamp[ \t]+: )?(?P<when>{CTIME})[ \t]*$"), _inline_time),
     Rule("[", re.compile(rf"\[[a-z][^\]\n]{{5,80}}\] datetime: (?P<when>{ISO})"), _inline_time, second=LETTERS),
     Rule("[", re.compile(r"\[[Rr]ank[ =:]? ?(\d{1,6})(?:/\d{1,6})?\]:? ?"), _rank_tag, second="rR"),
     Rule("rR", re.compile(r"[Rr]ank[ =](\d{1,6})(?:/\d{1,6})?: "), _rank_tag),

@@ -141,12 +141,11 @@ def with_ray_facts(events: Iterable[Event], record: Record) -> Iterator[Event]:
         if event.role is Role.CONTEXT:
             yield event
             continue
-        if pid.isascii() and pid.isdigit():
-            event = replace(event, process_pid=int(pid[:18]))
+        placed = replace(event, process_pid=int(pid[:18])) if pid.isascii() and pid.isdigit() else event
         if ip:
-            others = tuple(pair for pair in event.attributes if pair[0] != "ip")
-            event = replace(event, attributes=(*others, ("ip", ip)))
-        yield event
+            others = tuple(pair for pair in placed.attributes if pair[0] != "ip")
+            placed = replace(placed, attributes=(*others, ("ip", ip)))
+        yield placed
 
 
 CHILD_FAILED = Stitcher("child_failed", _collect_child_failed)

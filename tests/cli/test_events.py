@@ -78,7 +78,10 @@ def test_uncertain_order_is_marked(timeline: Path, invoke: Invoke) -> None:
         (("--rank", "4-5"), r"\[[45]\]"),
         (("--node", "node0[1]"), r" node01 "),
         (("--event", "remote_*"), r"remote_peer_lost"),
-        (("--event", "collateral,initiating"), r"remote_peer_lost|data_error|secondary_abort|launcher_report|terminated"),
+        (
+            ("--event", "collateral,initiating"),
+            r"remote_peer_lost|data_error|secondary_abort|launcher_report|terminated",
+        ),
         (("--grep", "(?i)KEYERROR"), r"KeyError|Traceback|data_error"),
         (("--since", "5 seconds ago"), r"^[ ~]01:57:[34]"),
     ],
@@ -154,13 +157,20 @@ def test_typos_are_usage_errors(options: tuple[str, ...], timeline: Path, invoke
 def hostile(tmp_path: Path) -> Path:
     """A run whose lines try to harm a terminal and to leak a credential."""
     evil = "\x1b]0;title\x07\x1b[2Jboo \u202emirrored api_key=abcdef123456789 \x9b31m"
-    text = f"2026-01-01 00:00:01,000 INFO step 1\nTraceback (most recent call last):\nValueError: {evil}\n{evil}\n" + "x" * 300_000
+    text = (
+        f"2026-01-01 00:00:01,000 INFO step 1\nTraceback (most recent call last):\nValueError: {evil}\n{evil}\n"
+        + "x" * 300_000
+    )
     (tmp_path / "rank_0.log").write_text(text, encoding="utf-8")
     return tmp_path
 
 
-@pytest.mark.parametrize("options", [(), ("--all-lines",), ("--json",), ("--json", "--all-lines"), ("--color", "never")])
-def test_log_text_is_harmless_and_credentials_are_masked(options: tuple[str, ...], hostile: Path, invoke: Invoke) -> None:
+@pytest.mark.parametrize(
+    "options", [(), ("--all-lines",), ("--json",), ("--json", "--all-lines"), ("--color", "never")]
+)
+def test_log_text_is_harmless_and_credentials_are_masked(
+    options: tuple[str, ...], hostile: Path, invoke: Invoke
+) -> None:
     """No control character but the newline, no direction mark, no credential, no line without end in the text form."""
     code, out, _ = invoke("events", hostile, "--no-pager", *options)
     assert code == 0
