@@ -16,6 +16,7 @@ from correlator.core.files import FileReport, Skipped
 from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology
 from correlator.core.progress import NoProgress, Progress
 from correlator.graphs import Findings, RunFacts, judge
+from correlator.graphs.collateral import steps_of
 from correlator.graphs.episodes import iso
 from correlator.graphs.facts import prints_zone
 from correlator.identity import identify
@@ -81,6 +82,7 @@ class Run(RunViews):
                 world_size=self.topology.world_size,
             ),
             collateral=found.collateral,
+            episodes=steps_of(found.attempt, found.collateral),
             context=self._context(found),
             actions=advise(found.verdict, found.checkpoint, found.missing_evidence, self.catalogue, self.events),
             checkpoint=found.checkpoint,

@@ -50,7 +50,9 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     episodes += lost_nodes(facts, run.topology)
     hubs = [hub for hub in wait_hubs(run, facts, attempt) if hub.waiters]
     episodes += mismatches(hubs)
-    faulty = frozenset(e.rank for e in episodes if e.role is Role.INITIATING and e.rank is not None)
+    waiting = {rank for hub in hubs for rank in hub.waiters}
+    faults = [e for e in episodes if e.role is Role.INITIATING and e.code != FaultCode.NATIVE_ABORT]
+    faulty = frozenset(e.rank for e in faults if e.rank is not None and e.rank not in waiting)
     episodes = place_node_faults([*episodes, *silent_ranks(hubs, facts, run.topology, faulty, attempt)])
     missing = missing_rendezvous(facts, episodes, run.topology)
     episodes += [missing] if missing else []

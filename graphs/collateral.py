@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from correlator.core.model import Collateral
+from correlator.core.model import Collateral, EpisodeSummary
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import Episode, evidence, iso
@@ -147,3 +147,25 @@ def _paths(graph: nx.DiGraph[str], roots: Sequence[Episode]) -> dict[str, tuple[
             if target not in found or len(path) < len(found[target]):
                 found[target] = tuple(path)
     return found
+
+
+MOST_EVENTS = 20
+"""Event ids listed for one step; a hub of thousands of waiters has as many."""
+
+
+def steps_of(attempt: AttemptGraph, collateral: Sequence[Collateral]) -> tuple[EpisodeSummary, ...]:
+    """Every episode and hub that some causal path goes through, so that its ids can be looked up."""
+    wanted = dict.fromkeys(step for entry in collateral for step in entry.explained_by)
+    by_id = {episode.id: episode for episode in attempt.scene.episodes}
+    hubs = {attempt.scene.hub_id(index): hub for index, hub in enumerate(attempt.scene.hubs)}
+    steps = []
+    for step in wanted:
+        events = tuple(str(number) for number in attempt.graph.nodes[step]["events"][:MOST_EVENTS])
+        if step in by_id:
+            episode = by_id[step]
+            what = episode.inferred or episode.head.body[:200]
+            steps.append(EpisodeSummary(step, str(episode.code), episode.rank, episode.node, what, events))
+        else:
+            what = f"{len(hubs[step].waiters)} ranks waited in {hubs[step].name}"
+            steps.append(EpisodeSummary(step, CollateralKind.COLLECTIVE_TIMEOUT, None, None, what, events))
+    return tuple(steps)

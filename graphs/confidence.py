@@ -46,7 +46,7 @@ def confidence_of(attempt: AttemptGraph, roots: Roots) -> Confidence:
         contradicts.append(f"it also waited in {contradicting[0].name}")
     value = min(value, _coverage_cap(attempt.scene.topology, roots.chosen, contradicts))
     if roots.tied:
-        value = min(value, 0.85)
+        value = min(value, 0.9)
     return Confidence(round(max(0.0, min(value, 0.99)), 2), tuple(supports), tuple(contradicts))
 
 

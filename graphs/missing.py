@@ -33,7 +33,7 @@ def missing_evidence(attempt: AttemptGraph, roots: Sequence[Episode], reports: S
         if root.code in _NEEDS_KERNEL and root.node is not None and root.node not in kernel_nodes:
             asked.append(f"kernel log of {root.node}")
         if root.rank is not None and not _has_log(topology, root.rank):
-            asked.append(f"log of rank {root.rank}")
+            asked.insert(0, f"log of rank {root.rank}")
     hubs = attempt.scene.hubs
     if hubs and not roots:
         dumped = {report.rank for report in reports if report.kind is FileKind.FLIGHT_RECORDER}

@@ -41,6 +41,8 @@ def _suffers(effect: Episode, cause: Episode) -> bool:
     if cause.code == FaultCode.HOST_OOM_KILL:
         worker = effect.code == FaultCode.DATALOADER_WORKER_DIED
         return effect.code == FaultCode.PROCESS_KILLED or (worker and _names_pid(effect, cause))
+    if cause.code == FaultCode.NETWORK_FAULT:
+        return effect.code == FaultCode.NETWORK_FAULT
     return cause.code in _STORAGE and effect.code in _STORAGE_EFFECTS
 
 

@@ -24,6 +24,8 @@ class Ruled:
 
     episode: Episode
     reason: str
+    weight: float = 0.2
+    """How much is left of it, 0..1: what explains it well leaves little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ def find_roots(attempt: AttemptGraph) -> Roots:
     candidates: list[Episode] = []
     for episode in scene.initiating:
         cause = _explained_by(graph, episode)
-        if cause:
-            ruled.append(Ruled(episode, cause))
+        if cause is not None:
+            ruled.append(Ruled(episode, cause[1], 1.0 - cause[0]))
         elif episode.specificity < SURE:
             ruled.append(Ruled(episode, "only mentioned, or an exit code without a word"))
         else:
@@ -62,8 +64,8 @@ def find_roots(attempt: AttemptGraph) -> Roots:
     return Roots(tuple(chosen), len(chosen) > 1, tuple(ruled), support)
 
 
-def _explained_by(graph: nx.DiGraph[str], episode: Episode) -> str | None:
-    """The reason of the strongest sufficient in-edge that does not come back from the episode itself."""
+def _explained_by(graph: nx.DiGraph[str], episode: Episode) -> tuple[float, str] | None:
+    """Probability and reason of the strongest sufficient in-edge that does not come back from the episode itself."""
     incoming = [
         (data["q"], data["reason"], cause)
         for cause, _, data in graph.in_edges(episode.id, data=True)
@@ -71,8 +73,8 @@ def _explained_by(graph: nx.DiGraph[str], episode: Episode) -> str | None:
     ]
     if not incoming:
         return None
-    _, reason, _ = max(incoming, key=lambda item: (item[0], item[2]))
-    return str(reason)
+    q, reason, _ = max(incoming, key=lambda item: (item[0], item[2]))
+    return float(q), str(reason)
 
 
 def _waited_after(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:

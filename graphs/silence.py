@@ -28,6 +28,8 @@ def silent_ranks(
             absent = hub.unknown - waiting  # all members wait but one, and that one left nothing at all
         for rank in absent | hub.stuck:
             silent.setdefault(rank, hub)
+    if not silent:
+        silent = _only_one_left(hubs, waiting, topology)
     suspects = _without_signs_of_waiting(_smallest(silent, hubs), facts)
     suspects = _not_just_stopped_first(suspects, silent, facts)
     gone = _gone_nodes(suspects, topology, facts)
@@ -58,6 +60,20 @@ def silent_ranks(
             )
         )
     return episodes
+
+
+MOST_WAIT = 0.75
+"""Share of the ranks that must have timed out before the one that did not stands out."""
+
+
+def _only_one_left(hubs: Sequence[WaitHub], waiting: set[int], topology: Topology) -> dict[int, WaitHub]:
+    """Members of the hubs unknown: where nearly all ranks waited somewhere, the single one with a log that did not."""
+    if not hubs or any(hub.members or hub.deviating for hub in hubs):
+        return {}
+    left = {place.rank for place in topology.ranks if place.has_log} - waiting
+    if len(left) != 1 or len(waiting) < MOST_WAIT * (topology.world_size or 1 << 30):
+        return {}
+    return {left.pop(): max(hubs, key=lambda hub: len(hub.waiters))}
 
 
 def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], facts: Sequence[Fact]) -> set[int]:

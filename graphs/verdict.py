@@ -16,11 +16,15 @@ from correlator.graphs.episodes import Episode, evidence, iso
 from correlator.graphs.facts import Fact, RunFacts, facts_of
 from correlator.graphs.missing import missing_evidence
 from correlator.graphs.recovery import Advance
-from correlator.graphs.roots import SURE, Roots, find_roots
+from correlator.graphs.roots import SURE, Roots, Ruled, find_roots
 from correlator.graphs.scene import WEAK
 
 EVIDENCE_LINES = 8
 RIVALS = 5
+WORTH_WEIGHING = 0.11
+"""What something else explains with nine tenths or more is no rival."""
+UNSEEN = 0.5
+"""Weight of a cause that no file shows."""
 
 
 @dataclass(frozen=True)
@@ -174,12 +178,28 @@ def _initiator(graph: AttemptGraph, roots: Roots, root: Episode) -> Initiator:
         pid=root.pid if root.pid is not None else (place.pid if place else None),
         fault=fault,
         fault_class=FAULT_CLASS[fault],
-        time=iso(root.onset_ns if root.onset_ns is not None else root.head.printed_ns, zoned=root.head.zoned),
-        time_uncertainty_ms=_uncertainty_ms(graph, root.head),
+        time=iso(_onset_ns(root, cited), zoned=root.head.zoned),
+        time_uncertainty_ms=_uncertainty_ms(graph, _first_stamped(cited) or root.head),
         phase=phase,
         step=step,
         evidence=tuple(evidence(fact) for fact in unique[:EVIDENCE_LINES]),
     )
+
+
+def _first_stamped(facts: Sequence[Fact]) -> Fact | None:
+    """The earliest of the lines that carry a time of their own."""
+    stamped = [fact for fact in facts if fact.aligned_ns is not None and not fact.inherited]
+    return min(stamped, key=lambda fact: fact.aligned_ns or 0, default=None)
+
+
+def _onset_ns(root: Episode, cited: Sequence[Fact]) -> int | None:
+    """When it began: as concluded, else by the first stamped line about it, else not before an inherited time."""
+    if root.began is not None:
+        return root.onset_ns
+    first = _first_stamped(root.facts) or _first_stamped(cited)
+    if first is not None:
+        return first.aligned_ns
+    return root.onset_ns if root.onset_ns is not None else root.head.printed_ns
 
 
 def _uncertainty_ms(graph: AttemptGraph, fact: Fact) -> float | None:
@@ -214,7 +234,7 @@ def _phase(graph: AttemptGraph, root: Episode) -> tuple[Phase | None, int | None
     if phase is not None:
         return phase, step
     if last_step is None:
-        return Phase.INIT, None
+        return (None if graph.scene.hubs else Phase.INIT), None
     if onset is None:
         return Phase.STEP, step
     signs = [f for f in graph.scene.facts if f.name in _PHASES and f.aligned_ns is not None and f.aligned_ns <= onset]
@@ -227,7 +247,7 @@ def _phase(graph: AttemptGraph, root: Episode) -> tuple[Phase | None, int | None
 
 def _hypotheses(roots: Roots, confidence: Confidence) -> tuple[Hypothesis, ...]:
     """The verdict first, then what was ruled out, with the reason as what speaks against it."""
-    found = []
+    found: list[Hypothesis] = []
     if roots.chosen:
         found.append(
             Hypothesis(
@@ -238,22 +258,29 @@ def _hypotheses(roots: Roots, confidence: Confidence) -> tuple[Hypothesis, ...]:
                 contradicts=confidence.contradicts,
             )
         )
+    return (*found, *_rivals(roots, 1.0 - confidence.value if roots.chosen else 0.5))
+
+
+def _rivals(roots: Roots, left: float) -> list[Hypothesis]:
+    """What was ruled out and is not well explained, alike ones together; part of what is left stays with the unseen."""
     chosen = {root.rank for root in roots.chosen if root.rank is not None}
-    others = [r for r in roots.ruled_out if r.episode.rank is None or r.episode.rank not in chosen]
-    others = [r for r in others if not r.episode.inferred.startswith("exit code")]
-    left = max(0.0, 1.0 - confidence.value) if roots.chosen else 0.5
-    rivals = others[:RIVALS]
-    for number, ruled in enumerate(rivals):
-        found.append(
-            Hypothesis(
-                initiators=(ruled.episode.where,),
-                fault=FaultCode(ruled.episode.code),
-                probability=round(left / (2 ** (number + 1)), 3),
-                supports=(f"{ruled.episode.head.place}: {ruled.episode.head.body[:200]}",),
-                contradicts=(ruled.reason,),
-            )
+    groups: dict[tuple[str, str], list[Ruled]] = {}
+    for ruled in roots.ruled_out:
+        of_chosen = ruled.episode.rank is not None and ruled.episode.rank in chosen
+        if not of_chosen and ruled.weight >= WORTH_WEIGHING and not ruled.episode.inferred.startswith("exit code"):
+            groups.setdefault((ruled.episode.code, ruled.reason), []).append(ruled)
+    top = sorted(groups.values(), key=lambda group: -max(ruled.weight for ruled in group))[:RIVALS]
+    total = UNSEEN + sum(max(ruled.weight for ruled in group) for group in top)
+    return [
+        Hypothesis(
+            initiators=tuple(ruled.episode.where for ruled in group),
+            fault=FaultCode(group[0].episode.code),
+            probability=round(left * max(ruled.weight for ruled in group) / total, 3),
+            supports=(f"{group[0].episode.head.place}: {group[0].episode.head.body[:200]}",),
+            contradicts=(group[0].reason,),
         )
-    return tuple(found)
+        for group in top
+    ]
 
 
 def _reasons(roots: Roots) -> tuple[str, ...]:

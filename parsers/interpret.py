@@ -59,7 +59,13 @@ class FileParser:
         self._table = table
         self._times = TimeKeeper(context)
         self._done: frozenset[int] = frozenset()
+        self._tally: _Tally | None = None
         self._learned = False
+
+    @property
+    def taken(self) -> frozenset[int]:
+        """Byte offsets of the last chunk's segments that are events or parts of one."""
+        return frozenset(self._tally.heads | self._tally.folded) if self._tally is not None else frozenset()
 
     def parse(self, lines: ChunkLines, hits: Sequence[tuple[int, tuple[int, ...]]]) -> ChunkResult:
         """The events of a chunk.
@@ -74,7 +80,7 @@ class FileParser:
         hits, joined = join_partial(lines, hits, self._table)
         view = ChunkView(lines, hits, self._table, self._context, self._done, joined)
         self._times.begin_chunk()
-        tally = _Tally(view, self._done)
+        tally = self._tally = _Tally(view, self._done)
         resume = self._walk(view, hits, tally)
         self._done = tally.carried(lines.offset(resume)) if resume is not None else frozenset()
         if not lines.final and resume is None:

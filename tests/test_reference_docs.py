@@ -39,11 +39,15 @@ KINDS = {
 
 def correlator(*arguments: str, cwd: Path = ROOT) -> str:
     """What a command prints into a pipe; in this process, which has the patterns compiled."""
-    environment = {"COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb"}
+    kept = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "GITHUB_ACTIONS"}}
+    environment = kept | {"COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb"}
     out = io.StringIO()
-    with patch.dict(os.environ, environment), chdir(cwd), redirect_stdout(out), pytest.raises(SystemExit) as exit_:
-        for name in ("FORCE_COLOR", "GITHUB_ACTIONS"):
-            os.environ.pop(name, None)
+    with (
+        patch.dict(os.environ, environment, clear=True),
+        chdir(cwd),
+        redirect_stdout(out),
+        pytest.raises(SystemExit) as exit_,
+    ):
         main(list(arguments))
     assert not exit_.value.code
     return tidy(out.getvalue())

@@ -94,7 +94,7 @@ def segfault(pid: int, library: str, name: str = "python3") -> list[str]:
 
 
 QUIET = (
-    'audit: type=1400 audit(1764464523.123:42): apparmor="STATUS" operation="profile_replace" name="snap.lxd"',
+    'audit: type=1400 audit({epoch:.3f}:42): apparmor="STATUS" operation="profile_replace" name="snap.lxd"',
     "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",
     "perf: interrupt took too long (2501 > 2500), lowering kernel.perf_event_max_sample_rate to 79750",
     "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready",

@@ -166,7 +166,7 @@ class Simulation:
                     tuple(self.cluster.on(node)), self.cluster.world, attempt, self.cluster.nodes[0].name,
                 ))  # fmt: skip
             for number in range(3):
-                self.kernel(node, self.now + number, self.rng.choice(kernel_text.QUIET))
+                self.kernel(node, self.now + number, self.rng.choice(kernel_text.QUIET).format(epoch=self.now + number))
         comm = f"0x{self.rng.getrandbits(60):016x}"
         for rank in self.cluster.ranks:
             at = self.now + 2 + self.rng.random()

@@ -110,6 +110,24 @@ def old_errors_then_a_bug(sim: Simulation) -> Expected:
 
 
 @scenario("trap")
+def stray_dates(sim: Simulation) -> Expected:
+    """Lines that speak of other years: a licence that ends in two, a wheel built four years ago, a snapshot of last spring."""
+    rank, at = running(sim)
+    early = sim.now - 0.9 * sim.step_s
+    for other in (1, 5, 9):
+        sim.log(other, early, "INFO", "licence valid until 2031-06-30 00:00:00, 12 seats")
+        sim.log(
+            other,
+            early + 0.1,
+            "WARNING",
+            "data snapshot of 2021-03-14T09:26:53Z is older than the code (built 2022-02-01 10:00:00)",
+        )
+    raise_bug(sim, rank, at)
+    collapse(sim, at + 0.4, victim=rank)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="dates inside of messages are no times of lines")
+
+
+@scenario("trap")
 def benign_xids(sim: Simulation) -> Expected:
     """Xid 13/43 of another job's process and Xid 45 at clean-up, beside a bug."""
     rank, at = running(sim)

@@ -16,7 +16,19 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 import correlator
-from correlator.cli import catalogue, clocks, diagnose, dialects, events, explain, graph, notebook, schema, timeline, trace
+from correlator.cli import (
+    catalogue,
+    clocks,
+    diagnose,
+    dialects,
+    events,
+    explain,
+    graph,
+    notebook,
+    schema,
+    timeline,
+    trace,
+)
 from correlator.cli.output import READER_GONE, drop_output
 from correlator.core.errors import CorrelatorError
 

@@ -76,7 +76,8 @@ def _explain_code(code: str, catalogue: Sequence[Path], *, in_json: bool, color:
     known = load_catalogue(catalogue)
     entries = known.keyed(code)
     if not entries:
-        names = [*CODES, *(v.entry.key for entry in known.entries for v in entry.variants)]
+        finer = (variant.entry.key for entry in known.entries for variant in entry.variants)
+        names = list(finer) if "." in code else CODES
         close = get_close_matches(code, names, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "correlator catalogue lists the codes"
         raise UsageError(f"no such code: {code}", hint=hint)

@@ -257,6 +257,21 @@ class Collateral:
 
 
 @dataclass(frozen=True, slots=True)
+class EpisodeSummary:
+    """One step of a causal path: what `Collateral.explained_by` names by its id."""
+
+    id: str
+    code: str
+    """Fault code or collateral kind; of a wait hub, `collective_timeout`."""
+    rank: int | None
+    node: str | None
+    what: str
+    """In words: how it was concluded, or the first line that tells of it."""
+    events: tuple[str, ...]
+    """Event ids of its lines, as in the event table."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContextLine:
     """A raw line near the initiating event on the same writer."""
 
@@ -316,6 +331,8 @@ class Diagnosis:
     verdict: Verdict
     hypotheses: tuple[Hypothesis, ...] = ()
     collateral: tuple[Collateral, ...] = ()
+    episodes: tuple[EpisodeSummary, ...] = ()
+    """The steps of all causal paths, once each."""
     context: tuple[ContextLine, ...] = ()
     actions: Actions = field(default_factory=Actions)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)

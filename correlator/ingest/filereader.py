@@ -264,6 +264,8 @@ def _conclude(reading: _Reading, reader: ChunkReader, stream: Readable) -> None:
         reading.outcome.skipped.append(Skipped(file.path, f"{broken}; read up to byte {reader.bytes_read}"))
     elif reader.limit_reached:
         reading.outcome.skipped.append(Skipped(file.path, f"longer than expected; read up to byte {reader.bytes_read}"))
+    elif getattr(stream, "transcoded", False):
+        account.note("UTF-16; offsets are those of the same text in UTF-8")
     elif file.compression is Compression.NONE and file.size_bytes and reader.bytes_read != file.size_bytes:
         change = "grew" if reader.bytes_read > file.size_bytes else "shrank"
         account.note(f"{change} while it was read, from {file.size_bytes} to {reader.bytes_read} bytes")

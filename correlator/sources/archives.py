@@ -10,7 +10,7 @@ import stat
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -150,12 +150,36 @@ def _tar_member(
     elif not member.isreg():
         yield Skipped(path, "a link" if member.issym() or member.islnk() else "a device or FIFO")
     else:
-        source = tar.extractfile(member)
-        if source is not None:
-            location, size, problem = store.save(source.read, account)
-            yield Found(path, location, size, _stamp_ns(member.mtime))
-            if problem:
-                yield Skipped(path, f"only its first {size} bytes were read: {problem}")
+        location, size, problem = store.save(_tar_content(tar, member), account)
+        yield from _saved(Found(path, location, size, _stamp_ns(member.mtime)), problem)
+
+
+def _tar_content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[int], bytes]:
+    """Reads a member, also the part of it that is there where the archive ends early; tarfile would keep that back."""
+    if member.sparse is not None and (source := tar.extractfile(member)) is not None:
+        return source.read
+    stream = cast("Any", tar.fileobj)
+    left = max(member.size, 0)
+
+    def read(size: int) -> bytes:
+        nonlocal left
+        piece: bytes = stream.read(min(size, left))
+        if left and not piece:
+            reason = "the archive ends in it"
+            raise DamagedError(reason)
+        left -= len(piece)
+        return piece
+
+    return read
+
+
+def _saved(found: Found, problem: str | None) -> Iterator[Found | Skipped]:
+    """A member that was unpacked, as far as it could be read."""
+    if problem is None or found.size_bytes:
+        yield found
+    if problem is not None:
+        part = f"only its first {found.size_bytes} bytes were read" if found.size_bytes else "nothing of it can be read"
+        yield Skipped(found.path, f"{part}: {problem}")
 
 
 def _stamp_ns(seconds: float) -> int | None:
@@ -217,9 +241,7 @@ def _zip_member(
             return
         with source:
             location, size, problem = store.save(source.read, account)
-        yield Found(path, location, size, _zip_time_ns(member))
-        if problem:
-            yield Skipped(path, f"only its first {size} bytes were read: {problem}")
+        yield from _saved(Found(path, location, size, _zip_time_ns(member)), problem)
 
 
 def _zip_time_ns(member: zipfile.ZipInfo) -> int | None:

@@ -29,8 +29,8 @@ _MAGIC: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\xfd7zXZ", "xz: unpack it first"),
     (b"7z\xbc\xaf", "a 7z archive: unpack it first"),
     (b"Rar!", "a RAR archive: unpack it first"),
-    (b"\xff\xfe", "UTF-16 text: convert it to UTF-8 first"),
-    (b"\xfe\xff", "UTF-16 text: convert it to UTF-8 first"),
+    (b"\xff\xfe", "UTF-16 or binary data: convert it to UTF-8 if it is text"),
+    (b"\xfe\xff", "UTF-16 or binary data: convert it to UTF-8 if it is text"),
     (b"\xca\xfe\xba\xbe", "a compiled program"),
     (b"!<arch>", "a library"),
 )

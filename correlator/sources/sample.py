@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from correlator.core.files import Compression
 from correlator.sources.limits import KIB, Limits
 from correlator.sources.streams import LogStream, compression_of, open_regular
+from correlator.sources.utf16 import utf16_codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def take_sample(location: str, limits: Limits) -> Sample:
         descriptor = raw.fileno()
         head = os.read(descriptor, limits.head_bytes)
         compression = compression_of(head)
-        if compression is not Compression.NONE:
+        if compression is not Compression.NONE or utf16_codec(head):
             return _packed_sample(location, compression, limits)
         if len(head) < limits.head_bytes:
             return Sample(head, b"", compression, whole=True)

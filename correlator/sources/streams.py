@@ -12,12 +12,14 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
 
 import zstandard
 
 from correlator.core.files import Compression, LogFile
 from correlator.sources.limits import KIB, Limits
+from correlator.sources.utf16 import utf8_blocks, utf16_codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,21 +88,24 @@ def open_stream(file: LogFile) -> LogStream:
 
 
 class LogStream(io.RawIOBase):
-    """A readable stream of decompressed bytes that ends early instead of raising.
+    """A readable stream of decompressed bytes that ends early instead of raising; UTF-16 comes as UTF-8.
 
-    After the end, `cut_off` is None, or the reason why bytes are missing.
+    After the end, `cut_off` is None, or the reason why bytes are missing. `transcoded`: there are more or fewer bytes
+    than in the file.
     """
 
     def __init__(self, raw: BinaryIO, compression: Compression, limits: Limits | None = None) -> None:
         super().__init__()
         self.cut_off: str | None = None
+        self.transcoded = False
+        self._started = False
         self._raw = raw
         self._limits = limits or Limits()
         self._taken = 0
         self._given = 0
         self._pending = memoryview(b"")
         self._plain = compression is Compression.NONE
-        self._blocks = _BLOCKS[compression](self._packed())
+        self._blocks = utf8_blocks(_BLOCKS[compression](self._packed()))
 
     def readable(self) -> bool:
         """Always true."""
@@ -109,7 +114,15 @@ class LogStream(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Fill the buffer as far as the stream reaches; 0 at the end, also at an end that comes too early."""
         view = memoryview(buffer).cast("B")
-        return self._read_plain(view) if self._plain else self._read_packed(view)
+        if not self._plain:
+            return self._read_packed(view)
+        count = self._read_plain(view)
+        if self._started or utf16_codec(bytes(view[: min(count, KIB)])) is None:
+            self._started = True
+            return count
+        self._plain, self.transcoded = False, True
+        self._blocks = utf8_blocks(chain([bytes(view[:count])], self._packed()))
+        return self._read_packed(view)
 
     def close(self) -> None:
         """Close the file below as well."""

@@ -74,7 +74,7 @@ _TEARDOWN = (
     LinePattern(
         id="c10d.dump_timed_out",
         event_name=Context.MESSAGE,
-        regex=r"Future for (?:F|f)light [Rr]ecorder dump[^\n]{0,80}? timed out after (?P<waited_ms>\d+) ms",
+        regex=r"Future for (?:F|f)light [Rr]ecorder dump[^\n]*? timed out after (?P<waited_ms>\d+) ms",
         samples=(
             f"{_HEAD}{_GROUP}Future for Flight recorder dump in heartbeatMonitor timed out after 60000 ms",
         ),

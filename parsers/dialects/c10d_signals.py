@@ -57,7 +57,7 @@ _SIGNALS = (
     LinePattern(
         id="c10d.dump_signal",
         event_name=Context.DUMP_SIGNAL,
-        regex=r"Received a (?:global )?dump signal(?: due to an? [^\n]{1,60}?)? from[ \t]+"
+        regex=r"Received a (?:global )?dump signal(?: due to an? [^\n]+?)? from[ \t]+"
         r"(?:(?P<local>this local rank)|rank (?P<from_rank>\d+))"
         r"(?:[^\n]*Last enqueued NCCL work: (?P<last_enqueued>-?\d+), last completed NCCL work: (?P<last_completed>-?\d+))?",
         samples=(

@@ -12,7 +12,7 @@ from correlator.parsers.dialects.support import checkpoint_name, named_step, wit
 _SOURCE = "formats.md F"
 _RANK = r"(?:\[rank[ :]{0,2}(?P<rank>[0-9]{1,9})\]:?[ \t]*)?(?:\[?(?:checkpoint|ckpt)(?:er|ing)?\]?:? )?"
 _NUMBERED = r"['\"]?([^ \n'\"]*(?:[Ss][Tt][Ee][Pp]|[Ii][Tt][Ee][Rr]|[Cc]heckpoint|[Cc]kpt|[Ee]poch|[Bb]atch)[A-Za-z]*[-_=]?[0-9][^ \n'\"]*)"
-_NOUN = r"(?:the |a |full |sharded |distributed |model |training |async |final ){0,3}(?:checkpoint|ckpt|model|state)"
+_NOUN = r"(?:the |a |full |sharded |distributed |model |training |async |final )*(?:checkpoint|ckpt|model|state)"
 
 
 def _named(hit: Hit) -> Iterable[Event]:

@@ -68,8 +68,8 @@ PATTERNS = (
         id="clock.ntpq_peer",
         event_name=Context.MESSAGE,
         regex=(
-            r"\*(?P<remote>[^ \n]{1,60})[ \t]+[^ \n]{1,60}[ \t]+\d{1,2}[ \t]+[lumbsp-][ \t]+[^ \n]{1,8}[ \t]+\d{1,6}[dhm]?[ \t]+\d{1,3}[ \t]+"
-            r"\d+\.\d+[ \t]+(?P<offset>[+-]?\d{1,9}\.\d{1,9})[ \t]+\d+\.\d+"
+            r"\*(?P<remote>[^ \n]+) +[^ \n]+ +\d+ [lumbsp-] +[^ \n]+ +\d+[dhm]? +\d+ +\d+\.\d+ +"
+            r"(?P<offset>[+-]?\d+\.\d+) +\d+\.\d+"
         ),
         samples=("*10.0.0.1        .GPS.            1 u   12   64  377    0.123  -12.345   0.012",),
         lookalikes=("+10.0.0.2        .GPS.            1 u   12   64  377    0.123  -12.345   0.012",),

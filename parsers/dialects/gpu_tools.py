@@ -120,7 +120,7 @@ PATTERNS = (
     LinePattern(
         id="dcgm.health_row",
         event_name=Context.MESSAGE,
-        regex=r"\| (?:GPU ID: (?P<device_index>\d{1,3})|-> (?P<subsystem>[\w ]{1,40}?))[ \t]*\| (?P<health>Warning|Failure|Error)\b",
+        regex=r"\| (?:GPU ID: (?P<device_index>\d{1,3})|-> (?P<subsystem>[\w ]+?))[ \t]*\| (?P<health>Warning|Failure|Error)\b",
         samples=("| GPU ID: 3                 | Warning                                            |",),
         lookalikes=("| GPU ID: 3                 | Healthy                                            |",),
         source=_SOURCE,

@@ -72,7 +72,7 @@ _NOISE = (
     LinePattern(
         id="kernel.driver_check",
         event_name=Context.MESSAGE,
-        regex=r"NVRM: (?:nvCheck\w{1,40}|nvAssert\w{1,40}|rpcRmApi\w{1,40}): ",
+        regex=r"NVRM: (?:nvCheck\w+|nvAssert\w+|rpcRmApi\w+): ",
         requires=_KERNEL,
         samples=(
             "[12345.678901] NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x51) returned",

@@ -78,7 +78,7 @@ PATTERNS = (
     LinePattern(
         id="lightning.stopped",
         event_name=Context.TRAINING_FINISHED,
-        regex=r"`?Trainer\.fit`? stopped: `?(max_steps|max_epochs|max_time|[A-Za-z_ ]{1,40})",
+        regex=r"`?Trainer\.fit`? stopped: `?(max_steps|max_epochs|max_time|[A-Za-z_ ]+)",
         samples=("`Trainer.fit` stopped: `max_steps=2000` reached.",),
         lookalikes=("`Trainer.fit` started with 8 devices",),
         source=_SOURCE,

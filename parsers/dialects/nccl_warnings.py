@@ -58,7 +58,7 @@ DIALECT = Dialect(
         LinePattern(
             id="nccl.error_trace",
             event_name=Context.NCCL_WARNING,
-            regex=r"(?P<place>[\w./-]{1,120}\.(?:cc|h|cpp):\d{1,6}) -> (?P<result>[1-68])(?: \[Async [Tt]hread\])?",
+            regex=r"(?P<place>[\w./-]+\.(?:cc|h|cpp):\d{1,6}) -> (?P<result>[1-68])(?: \[Async [Tt]hread\])?",
             samples=(
                 f"{_HEAD}NCCL INFO transport/net.cc:1134 -> 6",
                 f"{_HEAD}NCCL INFO group.cc:72 -> 2 [Async Thread]",

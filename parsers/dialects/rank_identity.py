@@ -14,7 +14,7 @@ from correlator.parsers.pci import normalise_pci
 
 _VARIABLE = re.compile(
     r"(?<![A-Za-z_])['\"]?(RANK|LOCAL_RANK|WORLD_SIZE|GROUP_RANK|NODE_RANK|MASTER_ADDR|LOCAL_WORLD_SIZE)['\"]?[=:][ \t]*"
-    r"['\"]?([\w.:-]{1,253})"
+    r"['\"]?([\w.:-]+)"
 )
 _NAME = r"[A-Za-z0-9][\w.-]*"
 

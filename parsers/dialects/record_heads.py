@@ -21,7 +21,7 @@ DIALECT = Dialect(
             id="python.traceback",
             event_name=FaultCode.PYTHON_EXCEPTION,
             role=Role.INITIATING,
-            regex=r"(?:[ \t]*(?:[+|] )?(?:Exception Group )?|[A-Z][\w .]{0,40}: )Traceback \(most recent call last\):",
+            regex=r"(?:[ \t]*(?:[+|] )?(?:Exception Group )?|[A-Z][\w .]*: )Traceback \(most recent call last\):",
             samples=(
                 "Traceback (most recent call last):",
                 "[rank3]: Traceback (most recent call last):",

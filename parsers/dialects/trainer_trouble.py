@@ -27,8 +27,8 @@ PATTERNS = (
         event_name=FaultCode.NAN_LOSS,
         role=Role.INITIATING,
         regex=(
-            r"(?:(?:AssertionError|RuntimeError): )?(?:Rank (?P<rank>\d{1,9}): )?found NaN in (?P<where>[^.\n]{1,120})\. "
-            r"Device: (?P<device_index>\d{1,4}), node: (?P<host_name>[A-Za-z0-9][\w.-]{0,253})"
+            r"(?:(?:AssertionError|RuntimeError): )?(?:Rank (?P<rank>\d{1,9}): )?found NaN in (?P<where>[^.\n]+)\. "
+            r"Device: (?P<device_index>\d{1,4}), node: (?P<host_name>[A-Za-z0-9][\w.-]*)"
         ),
         samples=(
             "AssertionError: found NaN in local forward loss calculation. Device: 3, node: node03",
@@ -55,7 +55,7 @@ PATTERNS = (
         id="trainer.spike",
         event_name=Context.MESSAGE,
         regex=(
-            r"(?:RuntimeError: )?Unexpected result (?P<value>-?\d[\d.eE+-]{0,30}) on rank (?P<rank>\d{1,9}) at iteration "
+            r"(?:RuntimeError: )?Unexpected result (?P<value>-?\d[\d.eE+-]*) on rank (?P<rank>\d{1,9}) at iteration "
             r"#(?P<step>\d{1,12}) invocation #\d+"
         ),
         samples=("Unexpected result 17.2 on rank 11 at iteration #1201 invocation #0 (message='Spiky loss')",),
@@ -78,8 +78,8 @@ PATTERNS = (
         id="deepspeed.overflow",
         event_name=Context.MESSAGE,
         regex=(
-            r"(?:\[deepspeed\] )?OVERFLOW! (?:Rank (?P<observer>\d{1,9}) )?Skipping step\. Attempted loss scale: (?P<scale>[\d.e+]{1,30})"
-            r"(?:, reducing to (?P<reduced>[\d.e+]{1,30}))?"
+            r"(?:\[deepspeed\] )?OVERFLOW! (?:Rank (?P<observer>\d{1,9}) )?Skipping step\. Attempted loss scale: (?P<scale>[\d.e+]+)"
+            r"(?:, reducing to (?P<reduced>[\d.e+]+))?"
         ),
         severity=Severity.WARN,
         samples=(

@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Path:
 
 def shell(words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a line of bash in which `correlator` is this one."""
-    script = f"set -o pipefail; correlator() {{ {sys.executable} -m correlator \"$@\"; }}; {words}"
+    script = f'set -o pipefail; correlator() {{ {sys.executable} -m correlator "$@"; }}; {words}'
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     return subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, check=False
@@ -76,13 +76,13 @@ def test_the_device_of_stdout_is_stdout_wherever_it_leads(log: Path) -> None:
 def test_sigterm_takes_the_temporary_folder_away(tmp_path: Path) -> None:
     """While standard input is unpacked there."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen([*COMMAND, "diagnose", "-"], stdin=subprocess.PIPE, env=environment)
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("correlator-*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert list(tmp_path.glob("correlator-*"))
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 143
+    with subprocess.Popen([*COMMAND, "diagnose", "-"], stdin=subprocess.PIPE, env=environment) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("correlator-*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert list(tmp_path.glob("correlator-*"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
     assert not list(tmp_path.glob("correlator-*"))
 
 

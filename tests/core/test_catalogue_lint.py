@@ -49,6 +49,7 @@ SOUND = Signature(
         (r"a*", "empty text"),
         (r"(a", "not a regular expression"),
         (r"a[b[c]d", "class"),
+        (r"[[a]", "class"),
     ],
 )
 def test_what_engines_disagree_on_is_refused(pattern: str, says: str) -> None:

@@ -327,3 +327,12 @@ def test_slurm_task_lines_are_process_ends_where_a_task_is_a_rank(run: Callable[
     r.add("phase", None, attributes={"phase": "teardown"}, **slurm)
     r.add("task_exit", None, exit_code=-9, attributes={"tasks": "[0, 1, 2, 3]", "nodes": '["node00"]'}, **slurm)
     assert accused(r.judge()) == [(5, None, FaultCode.PROCESS_KILLED)]
+
+
+def test_the_one_rank_that_waits_nowhere_stands_out(run: Callable[..., object]) -> None:
+    """Groups whose members nobody prints: seven of eight ranks time out in some group, rank 5 in none."""
+    r = run().steps(5)
+    for rank in (0, 1, 2, 3, 4, 6, 7):
+        wait = {"collective_seq": 9, "collective_op": "ALLREDUCE", "process_group": str(10 + rank % 2)}
+        r.add("collective_timeout", 600 + rank * 0.01, rank=rank, **wait)
+    assert accused(r.judge()) == [(5, None, FaultCode.RANK_STALLED)]

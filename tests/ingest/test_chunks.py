@@ -83,6 +83,12 @@ def test_only_the_head_of_a_huge_segment_is_handed_out() -> None:
     assert len(lines.raw(0)) == MAX_SEGMENT_BYTES
 
 
+def test_the_head_of_a_huge_segment_is_what_stands_behind_a_hole_of_nuls() -> None:
+    data = bytearray(b"a" + bytes(3 * MAX_SEGMENT_BYTES) + b"b" * MAX_SEGMENT_BYTES + b"\n")
+    lines = ChunkSegments(data, SegmentIndex(data, len(data), open_end=False), offset=0, line_number=1, final=True)
+    assert lines.raw(0) == b"a" + b"b" * (MAX_SEGMENT_BYTES - 1)
+
+
 @pytest.mark.parametrize("index", [-1, 2])
 def test_a_segment_that_is_not_there_is_an_index_error(index: int) -> None:
     data = bytearray(b"a\nb\n")

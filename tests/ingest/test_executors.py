@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from correlator.executors import Advance, Failed, Process, Serial
+from correlator.core.threads import ONE_THREAD
+from correlator.executors import Advance, Failed, Process, Serial, _one_thread
 
 
 def _double(item: int, advance: Advance) -> int:
@@ -55,6 +57,31 @@ def test_an_item_that_cannot_be_sent_fails_alone() -> None:
     assert results[0] == 2
     assert isinstance(results[1], Failed)
     assert results[2] == 4
+
+
+def _sleep(item: int, advance: Advance) -> int:
+    if item:
+        time.sleep(item)
+    return item
+
+
+def test_nobody_waits_for_work_that_is_no_longer_wanted() -> None:
+    """A signal that ends the program must not wait for a reader in the middle of a large file."""
+    results = Process(2).map(_sleep, [0, 60, 60], lambda _: None)
+    assert next(results) == 0
+    began = time.monotonic()
+    results.close()  # type: ignore[attr-defined]  # a generator
+    assert time.monotonic() - began < 30
+
+
+def test_processes_start_with_one_thread_each_and_leave_no_trace_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ONE_THREAD:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    with _one_thread():
+        assert (os.environ["OPENBLAS_NUM_THREADS"], os.environ["OMP_NUM_THREADS"]) == ("1", "5")
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+    assert os.environ["OMP_NUM_THREADS"] == "5"
 
 
 def test_a_script_without_a_guard_is_not_run_again(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.core.event import Event
+from correlator.core.files import Compression
 from correlator.core.vocabulary import FileKind, Role
 from correlator.ingest.reader import Limits
+from correlator.sources import LogStream
 
 FRAGMENTS = [
     b"\n", b"\n", b"\r", b"\r\n", b"\0", b"\xff", "é█".encode(), b"plain ", b"step: ", b"12", b"[rank3]", b"KeyError: ",
@@ -166,3 +168,11 @@ def test_only_the_beginning_of_a_huge_dump_is_read(read_bytes: Callable[..., Any
     read = read_bytes(b"{" * 1000, limits, kind=FileKind.ERROR_FILE, whole_file={FileKind.ERROR_FILE: measure})
     assert sizes == [200]
     assert read.outcome.report.cut_off
+
+
+def test_a_transcoded_file_did_not_shrink(read_bytes: Callable[..., Any]) -> None:
+    """Its bytes are fewer than those on disk, which is no sign that it was written meanwhile."""
+    data = "out of memory\n".encode("utf-16")
+    read = read_bytes(data, size_bytes=len(data), stream=lambda: LogStream(io.BytesIO(data), Compression.NONE))
+    assert [row["body"] for row in read.rows] == ["out of memory"]
+    assert read.outcome.report.note == "UTF-16; offsets are those of the same text in UTF-8"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from correlator.ingest.engines import HyperscanEngine
 from correlator.ingest.matches import find_matches
-from correlator.ingest.segments import SegmentIndex
+from correlator.ingest.segments import MAX_SEGMENT_BYTES, SegmentIndex, segments_where
 from correlator.ingest.selection import Selector
 from correlator.parsers.base import LinePattern
 
@@ -67,3 +69,25 @@ def test_cleaning_moves_no_match_to_another_segment(table: Any, parts: list[byte
         assert {2: b"[rank1]", 6: b"step: 3"}[pattern] in content
     plain = {i for i in range(len(index)) if b"[rank1]" in data[index.start(i) : int(index.ends[i])]}
     assert plain <= {segment for segment, pattern, _ in _found(table.patterns, data) if pattern == 2}
+
+
+def test_a_hole_of_nuls_costs_little_and_hides_nothing_behind_it(table: Any) -> None:
+    """As a node leaves it that crashes; the next line is printed right behind it."""
+    data = b"fine\n" + bytes(4 * MAX_SEGMENT_BYTES) + b"out of\0 memory\nend\n"
+    tracemalloc.start()
+    found = _found(table.patterns, data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [(1, 1, 0)]
+    assert peak < 6 * len(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"#", b"#" * 9, b"b" * 300])), st.booleans())
+def test_marked_segments_are_those_that_hold_a_mark(parts: list[bytes], open_end: bool) -> None:
+    """Many marks or few."""
+    data = bytearray(b"".join(parts))
+    index = SegmentIndex(data, len(data), open_end=open_end)
+    mask = np.frombuffer(data, dtype=np.uint8) == ord("#")
+    plain = [i for i in range(len(index)) if b"#" in data[index.start(i) : int(index.ends[i])]]
+    assert segments_where(mask, index).tolist() == plain

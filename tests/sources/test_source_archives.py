@@ -56,18 +56,18 @@ def contents(path: Path) -> dict[str, bytes]:
         return found
 
 
-MEMBERS = {"run/node03/rank_3.log": LINE, "run/rank_4.log.gz": gzip.compress(LINE)}
+MEMBERS = {"run/node03/rank_3.log": LINE, "run/rank_4.log.gz": gzip.compress(LINE, mtime=0)}
 
 
 @pytest.mark.parametrize(
     ("name", "data"),
     [
         ("run.tar", tar_bytes(MEMBERS)),
-        ("run.tar.gz", gzip.compress(tar_bytes(MEMBERS))),
-        ("run.tgz", gzip.compress(tar_bytes(MEMBERS))),
+        ("run.tar.gz", gzip.compress(tar_bytes(MEMBERS), mtime=0)),
+        ("run.tgz", gzip.compress(tar_bytes(MEMBERS), mtime=0)),
         ("run.tar.zst", zstandard.ZstdCompressor().compress(tar_bytes(MEMBERS))),
         ("run.zip", zip_bytes(MEMBERS)),
-        ("no_suffix", gzip.compress(tar_bytes(MEMBERS))),
+        ("no_suffix", gzip.compress(tar_bytes(MEMBERS), mtime=0)),
     ],
 )
 def test_each_archive_is_read_like_the_folder_it_holds(tmp_path: Path, name: str, data: bytes) -> None:
@@ -75,6 +75,27 @@ def test_each_archive_is_read_like_the_folder_it_holds(tmp_path: Path, name: str
     assert contents(tmp_path / name) == {"run/node03/rank_3.log": LINE, "run/rank_4.log.gz": LINE}
     run = look(tmp_path / name)
     assert [(file.hints.rank, file.hints.node) for file in run.files] == [(3, "node03"), (4, None)]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_the_readable_part_of_half_an_archive_is_used(tmp_path: Path, share: float) -> None:
+    """A member in which the archive ends gives its first lines, as a cut gzip does."""
+    lines = b"".join(LINE.replace(b"step 1", b"step %d" % (n * n * 7919)) for n in range(3000))
+    packed = gzip.compress(tar_bytes({"a_rank_0.log": LINE, "b_rank_1.log": lines}), mtime=0)
+    (tmp_path / "run.tar.gz").write_bytes(packed[: int(len(packed) * share)])
+    found = contents(tmp_path / "run.tar.gz")
+    assert found["a_rank_0.log"] == LINE
+    assert lines.startswith(found["b_rank_1.log"])
+    assert len(found["b_rank_1.log"]) > (share - 0.15) * len(lines)
+    (reason,) = {row.reason for row in look(tmp_path / "run.tar.gz").skipped if row.path == "b_rank_1.log"}
+    assert reason == f"only its first {len(found['b_rank_1.log'])} bytes were read: damaged: the archive ends in it"
+
+
+def test_a_member_of_which_nothing_is_there_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "run.tar").write_bytes(tar_bytes({"a.log": LINE, "b.log": LINE})[: 512 * 3])
+    run = look(tmp_path / "run.tar")
+    assert [file.path for file in run.files] == ["a.log"]
+    assert {row.path: row.reason for row in run.skipped}["b.log"].startswith("nothing of it can be read: ")
 
 
 def test_an_archive_in_a_folder_is_a_folder_of_its_name(tmp_path: Path) -> None:
@@ -182,7 +203,7 @@ def test_checkpoints_that_are_zip_files_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_gz_that_is_called_tar_is_read_as_the_log_it_is(tmp_path: Path) -> None:
-    (tmp_path / "rank_2.tar.gz").write_bytes(gzip.compress(LINE))
+    (tmp_path / "rank_2.tar.gz").write_bytes(gzip.compress(LINE, mtime=0))
     run = look(tmp_path)
     assert run.files[0].compression is Compression.GZIP
     assert run.files[0].hints.rank == 2

@@ -170,7 +170,7 @@ def tree(tmp_path: Path) -> Path:
         ("config.json", b'{\n  "lr": 0.1\n}\n', "a JSON document that is no log"),
         ("verdict.txt", b'{"schema": "correlator.diagnosis/1"}', "a report that correlator wrote"),
         ("log.xz", b"\xfd7zXZ\0" + bytes(20), "xz: unpack it first"),
-        ("win.log", "step 1\n".encode("utf-16"), "UTF-16 text: convert it to UTF-8 first"),
+        ("sound.bin", b"\xff\xfe" + bytes(range(1, 200)), "UTF-16 or binary data: convert it to UTF-8 if it is text"),
         ("cut.log.gz", gzip.compress(LINE, mtime=0)[:11], "nothing can be read from it: gzip ends early"),
     ],
 )
@@ -187,6 +187,8 @@ def test_what_is_no_log_is_skipped_with_its_reason(tree: Path, name: str, data: 
         bytes(200_000) + LINE * 3,
         LINE + bytes(3000) + LINE,
         b"\xef\xbb\xbf" + LINE,
+        (LINE * 3).decode().encode("utf-16"),
+        (LINE * 3000).decode().encode("utf-16"),
         b"\x1b[31m" + LINE + b"\x1b[0m\n",
         "größe ✓ ▏████▌ 50%\n".encode() * 30 + LINE,
         b"caf\xe9 " + LINE,
@@ -195,7 +197,20 @@ def test_what_is_no_log_is_skipped_with_its_reason(tree: Path, name: str, data: 
         b"config = " + b"x" * 100_000 + b"\n" + LINE,
         LINE.rstrip(b"\n"),
     ],
-    ids=["hole at head", "hole", "bom", "ansi", "utf-8 bars", "latin-1", "crlf", "bar", "long line", "no newline"],
+    ids=[
+        "hole at head",
+        "hole",
+        "bom",
+        "utf-16",
+        "long utf-16",
+        "ansi",
+        "utf-8 bars",
+        "latin-1",
+        "crlf",
+        "bar",
+        "long line",
+        "no newline",
+    ],
 )
 def test_damaged_and_coloured_text_is_still_a_log(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "rank_3.log").write_bytes(data)

@@ -135,3 +135,25 @@ def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="regular"):
         open_stream(LogFile("pipe", str(tmp_path / "pipe"), FileKind.TEXT))
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("size", [1001, 1 << 20])
+def test_utf16_with_a_mark_is_read_as_utf8(compression: Compression, codec: str, size: int) -> None:
+    """Whatever packs it and wherever a read ends; characters of four bytes too."""
+    text = "2026-03-01 10:00:00 größe ✓ 🙂 step 1\r\n" * 5000
+    stream = read_all(pack(f"\ufeff{text}".encode(codec), compression), compression, size)
+    assert stream.text.decode() == text  # type: ignore[attr-defined]
+    assert stream.cut_off is None
+
+
+def test_utf16_that_is_damaged_is_read_all_the_same() -> None:
+    """Half a character at the end, and half of a pair, become U+FFFD."""
+    stream = read_all("ab".encode("utf-16") + b"\x00\xd8c\x00d", Compression.NONE)
+    assert stream.text.decode() == "ab\ufffdc\ufffd"  # type: ignore[attr-defined]
+
+
+def test_other_bytes_behind_a_mark_are_left_alone() -> None:
+    data = b"\xff\xfe" + bytes(range(1, 256)) * 3
+    assert read_all(data, Compression.NONE).text == data  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ import importlib
 import re
 import string
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -100,7 +101,9 @@ def pattern_problems(pattern: str) -> list[str]:
     """What keeps a pattern from meaning the same in every engine, or from staying inside one line."""
     problems = [problem for bad, problem in _FORBIDDEN_TEXT if bad.search(pattern)]
     try:
-        tree = _parser.parse(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python only warns of (a set in a set) is judged below
+            tree = _parser.parse(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         return [f"not a regular expression: {error}"]
     problems += _walk(tree, repeated=False)
