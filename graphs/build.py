@@ -20,7 +20,7 @@ from correlator.graphs.inferred import (
     told_from_outside,
 )
 from correlator.graphs.placing import place_node_faults
-from correlator.graphs.recovery import Advance, advance_of, recovered
+from correlator.graphs.recovery import Advance, advance_of, last_steps, recovered
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import Edge, Rejection, Scene
 from correlator.graphs.silence import silent_ranks
@@ -60,7 +60,16 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     outside = told_from_outside(facts, episodes)
     episodes += [outside] if outside else []
     episodes = [replace(e, id=f"e{number}") for number, e in enumerate(episodes)]
-    scene = Scene(attempt, tuple(episodes), tuple(hubs), tuple(ends), tuple(facts), run.topology, run.clocks)
+    scene = Scene(
+        attempt=attempt,
+        episodes=tuple(episodes),
+        hubs=tuple(hubs),
+        ends=tuple(ends),
+        facts=tuple(facts),
+        topology=run.topology,
+        clocks=run.clocks,
+        last_steps=last_steps(run.events, attempt),
+    )
     graph, rejections = draw(scene)
     return AttemptGraph(scene, graph, rejections, tuple(survived), advance)
 

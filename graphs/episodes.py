@@ -96,22 +96,34 @@ def _same_clock(fact: Fact, window: Window) -> bool:
     return fact.domain == window.domain and fact.aligned_ns is not None and fact.printed_ns is not None
 
 
-def precedes(a: Episode, b: Episode, clocks: ClockModel, ended_ns: Mapping[Place, int]) -> Order:
+def precedes(a: Episode, b: Episode, clocks: ClockModel, lives: Mapping[Place, Life]) -> Order:
     """Whether a began before b, beyond what the clocks leave open; the most precise line of each decides.
 
-    `ended_ns` has, by rank and clock, the time at which a launcher saw the process end.
+    `lives` bounds what carries no time of its own: a process' last words stand between its last step and its end.
     """
     x, y = _sharpest(a), _sharpest(b)
     same = same_writer_order(x, y) if a.began is None and b.began is None else None
-    return same or order_of_windows(_window(a, x, ended_ns), _window(b, y, ended_ns), clocks)
+    return same or order_of_windows(_window(a, x, lives), _window(b, y, lives), clocks)
 
 
 Place = tuple[int | None, str | None]
 """Rank and clock domain."""
 
 
-def _window(episode: Episode, fact: Fact, ended_ns: Mapping[Place, int]) -> Window | None:
-    return episode.began or window_of(fact, ended_ns.get((episode.rank, fact.domain)))
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The last step that a rank printed in any of its files, and when a launcher saw its process end, on one clock."""
+
+    last_step_ns: int | None = None
+    ended_ns: int | None = None
+
+
+def _window(episode: Episode, fact: Fact, lives: Mapping[Place, Life]) -> Window | None:
+    life = lives.get((episode.rank, fact.domain), Life())
+    untimed = fact.printed_ns is None and fact.exception_type is not None and life.last_step_ns is not None
+    if untimed and episode.began is None:
+        return Window(fact.domain, life.last_step_ns or 0, life.ended_ns)
+    return episode.began or window_of(fact, life.ended_ns)
 
 
 def _sharpest(episode: Episode) -> Fact:

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import polars as pl
-
 from correlator.core.model import Topology
 from correlator.core.vocabulary import CollateralKind, Context, FileKind
 from correlator.graphs.facts import Fact, RunFacts, Window, facts_of
@@ -275,15 +273,3 @@ def _minority(value_of: dict[int, str | None]) -> frozenset[int]:
     if top[0][1] == top[1][1]:
         return frozenset(value_of)
     return frozenset(rank for rank, value in value_of.items() if value != top[0][0])
-
-
-def last_step_of_ranks(events: pl.DataFrame, attempt: int) -> dict[int, int]:
-    """The last step that each rank printed in an attempt."""
-    steps = events.filter(
-        (pl.col("event_name").cast(pl.String) == Context.PROGRESS)
-        & pl.col("rank").is_not_null()
-        & pl.col("step").is_not_null()
-        & (pl.col("attempt").fill_null(0) == attempt)
-    )
-    grouped = steps.group_by("rank").agg(pl.col("step").max())
-    return {int(rank): int(step) for rank, step in grouped.iter_rows()}

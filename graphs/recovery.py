@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from correlator.core.model import ClockModel
-from correlator.core.vocabulary import Context, Role
+from correlator.core.vocabulary import Context, Role, TimeSource
 from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
 
@@ -72,6 +72,18 @@ def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int, clocks: Cl
     finished = tuple(f for f in facts if f.name == Context.TRAINING_FINISHED and f.attempt == attempt)
     first_seen = tuple((int(ns), int(step)) for step, ns in timed.iter_rows())
     return Advance(by_file, by_domain, _earliest(by_domain, clocks), first_seen, finished, printer_of)
+
+
+def last_steps(events: pl.DataFrame, attempt: int) -> dict[tuple[int | None, str | None], int]:
+    """(rank, clock domain) -> printed ns of the last step that the rank printed, from stamped lines alone."""
+    steps = events.filter(
+        (pl.col("event_name").cast(pl.String) == Context.PROGRESS)
+        & pl.col("rank").is_not_null()
+        & (pl.col("attempt").fill_null(0) == attempt)
+        & (pl.col("time_source").cast(pl.String) == TimeSource.EXPLICIT)
+    ).select("rank", pl.col("clock_domain").cast(pl.String), pl.col("timestamp").dt.epoch("ns").alias("ns"))
+    last = steps.group_by("rank", "clock_domain").agg(pl.col("ns").max())
+    return {(int(rank), domain): int(ns) for rank, domain, ns in last.iter_rows()}
 
 
 def _earliest(by_domain: dict[str, list[tuple[int, int]]], clocks: ClockModel) -> tuple[tuple[int, int], ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from correlator.core.model import ClockModel, Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Role
-from correlator.graphs.episodes import Episode, precedes
+from correlator.graphs.episodes import Episode, Life, Place, precedes
 from correlator.graphs.exits import ProcessEnd
 from correlator.graphs.facts import Fact
 from correlator.graphs.hubs import WaitHub
@@ -47,8 +47,8 @@ class Scene:
     facts: tuple[Fact, ...]
     topology: Topology
     clocks: ClockModel
-    stalled: dict[int, frozenset[int]] = field(default_factory=dict)
-    """Silent rank -> indexes of the hubs that it holds up."""
+    last_steps: Mapping[Place, int] = field(default_factory=dict)
+    """(rank, clock) -> printed time of the last step that the rank printed."""
 
     @cached_property
     def by_rank(self) -> dict[int, tuple[Episode, ...]]:
@@ -94,19 +94,20 @@ class Scene:
 
     def order(self, a: Episode, b: Episode) -> Order:
         """Whether a began before b."""
-        return precedes(a, b, self.clocks, self.ended_ns)
+        return precedes(a, b, self.clocks, self.lives)
 
     @cached_property
-    def ended_ns(self) -> dict[tuple[int | None, str | None], int]:
-        """(rank, clock) -> when a launcher on that clock saw the rank's process end."""
-        seen: dict[tuple[int | None, str | None], int] = {}
+    def lives(self) -> dict[Place, Life]:
+        """(rank, clock) -> its last step and its end, as printed on that clock."""
+        ended: dict[Place, int] = {}
         for end in self.ends:
             for fact in end.facts:
                 if fact.printed_ns is not None and not fact.inherited:
                     until = fact.printed_ns + int(fact.granularity_ms * 1e6)
                     key = (end.rank, fact.domain)
-                    seen[key] = min(until, seen.get(key, until))
-        return seen
+                    ended[key] = min(until, ended.get(key, until))
+        places = ended.keys() | self.last_steps.keys()
+        return {place: Life(self.last_steps.get(place), ended.get(place)) for place in places}
 
     def may_precede(self, cause: Episode, effect: Episode) -> bool:
         """False only where the cause certainly came after the effect."""

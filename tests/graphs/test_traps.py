@@ -336,3 +336,15 @@ def test_the_one_rank_that_waits_nowhere_stands_out(run: Callable[..., object]) 
         wait = {"collective_seq": 9, "collective_op": "ALLREDUCE", "process_group": str(10 + rank % 2)}
         r.add("collective_timeout", 600 + rank * 0.01, rank=rank, **wait)
     assert accused(r.judge()) == [(5, None, FaultCode.RANK_STALLED)]
+
+
+def test_an_untimed_traceback_came_after_the_last_step_of_its_rank(run: Callable[..., object]) -> None:
+    """stderr has no times, stdout has: rank 6's exception fell between its last step and its end, rank 1's long before."""
+    r = run(uncertainty_ms=50.0).steps(5)
+    r.add("cuda_illegal_address", 5.2, rank=1, exception_type="RuntimeError")
+    r.rows.append({**r.rows[-1], "event_id": 10_001, "event_name": "progress", "role": "context", "step": 6, "rank": 6})
+    late = r.rows[-1]
+    late |= {"host_name": "node01", "clock_domain": "node01", "log_file_path": "rank_6.out", "time_source": "explicit"}
+    late |= {"timestamp": late["timestamp"] + 9_000_000_000, "time_aligned": late["time_aligned"] + 9_000_000_000}
+    r.add("python_exception", None, rank=6, file="rank_6.err", exception_type="ValueError")
+    assert accused(r.judge()) == [(1, None, FaultCode.CUDA_ILLEGAL_ADDRESS)]
