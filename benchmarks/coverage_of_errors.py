@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from correlator.core.files import LogFile, RunHints
 from correlator.ingest.engines import Engine, HyperscanEngine
 from correlator.ingest.matches import find_matches
@@ -79,7 +77,9 @@ class Measure:
         matches = find_matches(self._engine, buffer, len(buffer), index, selector.dense)
         selection = selector.select(matches, final=True)
         lines = ChunkSegments(buffer, index, offset=0, line_number=1, final=True)
-        parser = FileParser(FileContext(file.path, file.kind, file.hints, hints, modified_ns=file.modified_ns), self._table)
+        parser = FileParser(
+            FileContext(file.path, file.kind, file.hints, hints, modified_ns=file.modified_ns), self._table
+        )
         events = parser.parse(lines, selection.hits).events
         taken = parser.taken
         thinned = set(selection.thinned.tolist())
@@ -124,7 +124,9 @@ def main() -> int:
         total.unclassified += one.unclassified
         total.kinds += one.kinds
         if one.looking:
-            print(f"{run.parent.name:48} {one.looking:7} lines, {one.missed:5} missing, {one.unclassified:5} unclassified")
+            print(
+                f"{run.parent.name:48} {one.looking:7} lines, {one.missed:5} missing, {one.unclassified:5} unclassified"
+            )
     print(f"{total.share:.2%} of {total.looking} error-looking lines are in the table")
     for kind, count in total.kinds.most_common(_SHOWN):
         print(f"{count:6}  {kind}")

@@ -152,11 +152,10 @@ def main() -> None:
     done: list[Outcome] = []
     with tempfile.TemporaryDirectory() as temporary:
         for name, folder, expected in runs(options, Path(temporary)):
-            done += degrade(name, folder, expected, chosen)
-    for outcome in done:
-        fresh = outcome.mutation == "none" or outcome.changed
-        if fresh and not outcome.good:
-            print(f"{outcome.grade:10} {outcome.run} [{outcome.mutation}]: {outcome.note}")
+            for outcome in degrade(name, folder, expected, chosen):
+                done.append(outcome)
+                if not outcome.good and (outcome.changed or outcome.mutation == "none"):
+                    print(f"{outcome.grade:10} {outcome.run} [{outcome.mutation}]: {outcome.note}", flush=True)
     print(*table(done), sep="\n")
 
 

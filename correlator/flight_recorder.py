@@ -21,7 +21,14 @@ from correlator.core.errors import InputError
 from correlator.parsers.dumps.flight_recorder import MAX_BYTES, load_dump
 from correlator.parsers.dumps.recording import Group, Status, operation_name, read_recording
 
-__all__ = ["FlightRecorderDump", "FlightRecorderEntry", "FlightRecorderFrame", "Group", "Status", "read_flight_recorder"]
+__all__ = [
+    "FlightRecorderDump",
+    "FlightRecorderEntry",
+    "FlightRecorderFrame",
+    "Group",
+    "Status",
+    "read_flight_recorder",
+]
 
 _GZIP = b"\x1f\x8b"
 _RANK = re.compile(r"(?:rank[_-]?|_)?(\d{1,7})(?:\.(?:pkl|pickle|json|bin|gz|txt))*$")
@@ -204,7 +211,9 @@ class _Reader:
         self._spend(len(value))
         return tuple(
             FlightRecorderFrame(
-                self.text(frame.get("name")) or "", self.text(frame.get("filename")) or "", _integer(frame.get("line")) or 0
+                self.text(frame.get("name")) or "",
+                self.text(frame.get("filename")) or "",
+                _integer(frame.get("line")) or 0,
             )
             for frame in value
             if isinstance(frame, dict)

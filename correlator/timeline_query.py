@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from correlator.core.errors import UsageError
 from correlator.core.model import ClockModel
 from correlator.core.ranges import unfold_hosts, unfold_numbers
-from correlator.core.vocabulary import SEVERITY_NUMBER, CollateralKind, Context, FaultCode, Role, Severity
+from correlator.core.vocabulary import SEVERITY_NUMBER, CollateralKind, Context, FaultCode, Order, Role, Severity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,33 +189,29 @@ class OrderMarks:
     """Tells for rows in the order of the timeline whether each may as well have come before the one above it."""
 
     def __init__(self, clocks: ClockModel) -> None:
-        self._intervals = {e.node: e.interval_ms for e in clocks.estimates if e.interval_ms is not None}
-        self._above: pl.DataFrame | None = None
+        self._clocks = clocks
+        self._above: tuple[str, str | None, int | None, float] | None = None
 
     def __call__(self, rows: pl.DataFrame) -> pl.Series:
         """True where neither the clocks nor a common file say that a row is later than the one above."""
         import polars as pl
 
-        bounds = [
-            pl.col("domain").replace_strict(self._bound(side), default=None, return_dtype=pl.Float64) for side in (0, 1)
-        ]
         facts = rows.select(
-            pl.col("log_file_path").cast(pl.String).alias("file"),
-            pl.col("clock_domain").cast(pl.String).alias("domain"),
-            (pl.col("timestamp").to_physical() / 1e6).alias("ms"),
-            pl.col("time_granularity_ms").cast(pl.Float64).fill_null(0.0).alias("grain"),
-        ).with_columns(bounds[0].alias("low"), bounds[1].alias("high"))
-        known = facts if self._above is None else pl.concat([self._above, facts])
-        self._above = known.tail(1)
-        above = known.select(pl.all().shift(1).name.prefix("a_"))
-        compared = pl.concat([known, above], how="horizontal")
-        clocks = pl.when(pl.col("domain") == pl.col("a_domain")).then(0.0).otherwise(pl.col("a_low") - pl.col("high"))
-        gap = pl.col("ms") - pl.col("a_ms") + clocks - pl.col("a_grain")
-        later = (gap > 0).fill_null(value=False) | (pl.col("file") == pl.col("a_file")) | pl.col("a_file").is_null()
-        return compared.select(~later).to_series().tail(rows.height).alias("order_uncertain")
+            pl.col("log_file_path", "clock_domain").cast(pl.String),
+            pl.col("timestamp").to_physical(),
+            pl.col("time_granularity_ms").cast(pl.Float64).fill_null(0.0),
+        )
+        marks = [self._uncertain(row) for row in facts.iter_rows()]
+        return pl.Series("order_uncertain", marks, dtype=pl.Boolean)
 
-    def _bound(self, side: int) -> dict[str, float]:
-        return {domain: interval[side] for domain, interval in self._intervals.items()}
+    def _uncertain(self, row: tuple[str, str | None, int | None, float]) -> bool:
+        above, self._above = self._above, row
+        if above is None or above[0] == row[0]:
+            return False
+        (_, domain_a, ns_a, grain_a), (_, domain_b, ns_b, grain_b) = above, row
+        if ns_a is None or ns_b is None:
+            return True
+        return self._clocks.order(domain_a, ns_a, grain_a, domain_b, ns_b, grain_b) is not Order.BEFORE
 
 
 # --- what people write ---

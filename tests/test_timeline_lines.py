@@ -34,6 +34,7 @@ ABOUT_OTHERS = [
     Context.CHILD_FAILED_ROW,
     Context.RUN_CONFIG,
     Context.NCCL_COMM_INIT,
+    Context.TASK_EXIT,
     CollateralKind.LAUNCHER_REPORT,
 ]
 """Events whose rank need not be the writer's."""
@@ -204,7 +205,7 @@ def test_what_cannot_be_read_twice_is_refused(tmp_path: Path) -> None:
 def test_times_before_the_epoch_and_without_a_clock_do_not_raise(tmp_path: Path) -> None:
     """Any stamp that a parser reads fits, or is none."""
     (tmp_path / "rank_0.log").write_text(
-        "1969-12-31 23:59:59,000 INFO step 1\n9999-12-31 23:59:59,000 INFO step 2\nx\n"
+        "1969-12-31 23:59:59,000 INFO step 1\n9999-12-31 23:59:59,000 INFO step 2\nRuntimeError: x\n"
     )
     run = correlator.open_run(tmp_path, workers=1)
     with open_lines([tmp_path], run, workers=1) as lines:

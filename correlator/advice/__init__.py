@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from correlator.advice.actions import advise
-from correlator.advice.paste import Match, Paste, read_paste
+from correlator.advice.paste import Match, Paste, read_paste, read_plain
 from correlator.advice.rivals import weigh
 
-__all__ = ["Match", "Paste", "advise", "read_paste", "weigh"]
+__all__ = ["Match", "Paste", "advise", "read_paste", "read_plain", "weigh"]

@@ -23,6 +23,7 @@ _EXACT, _GENERIC, _ECHO, _EXIT, _DRAGGED = 1.0, 0.35, 0.2, 0.25, 0.15
 _SURE = 0.9
 """The most that a paste is trusted: it is a part of one log."""
 _MOST_LINES = 20
+_UNKNOWN = "what failed: none of these lines is known to state a fault or its consequence"
 _TRAILING = "whether another rank had failed before: this is a part of one log"
 _TIMELESS = "when it happened, and so what came first: no line has a time"
 _RANKLESS = "which rank printed it: no line says"
@@ -83,6 +84,15 @@ def read_paste(
     )
     best = matches[0].entry if matches else None
     return Paste(matches, tuple(dict.fromkeys(_open(best, lines, events))), _fetch(best))
+
+
+def read_plain(text: str, catalogue: Catalogue) -> Paste:
+    """The reading of lines that no known program wrote: what they say by themselves, or that nothing in them is known."""
+    facts = plain_facts(text, catalogue, alone=True)
+    found = [Match(entry, _EXIT, (), Known().prose(entry.first_action), sentence) for entry, sentence in facts]
+    best = found[0].entry if found else None
+    stays_open = best.cannot_tell if best is not None else (_UNKNOWN,)
+    return Paste(tuple(found[:1]), (*stays_open, _TIMELESS, _RANKLESS, _TRAILING), _fetch(best))
 
 
 def _groups(lines: Sequence[Line], catalogue: Catalogue) -> dict[str, _Group]:
@@ -197,7 +207,7 @@ def _known(group: _Group, line: Line | None, verdict: Verdict, lines: Sequence[L
 def _open(best: Entry | None, lines: Sequence[Line], events: pl.DataFrame) -> Iterable[str]:
     """What the lines leave open: of the message itself, and because they are only a part of a run."""
     if best is None:
-        yield "what failed: none of these lines is known to state a fault or its consequence"
+        yield _UNKNOWN
     else:
         yield from best.cannot_tell
     if events["timestamp"].null_count() == len(events):

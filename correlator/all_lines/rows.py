@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,6 @@ from correlator.core.schema import arrow_schema
 from correlator.core.vocabulary import SEVERITY_NUMBER, Context, Role, TimeSource
 from correlator.ingest.columns import TEXT_LIMIT, event_id
 from correlator.parsers.base import Prefix, Stamp
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 KEYS = ("_host", "_time", "_place")
 """What rows are ordered by: the partition (0 where there are none), the aligned time, and the place in the run."""
@@ -52,7 +48,6 @@ class LineRows:
     def __init__(self, known: Known, *, by_host: bool) -> None:
         self._known = known
         self._by_host = by_host
-        self._domains: dict[str, int] = {}
         self._clear()
 
     def __len__(self) -> int:
@@ -64,7 +59,6 @@ class LineRows:
         self._times: list[int | None] = []
         self._sources: list[str] = []
         self._grains: list[float | None] = []
-        self._clock: list[int] = []
         self._columns: dict[str, list[object]] = {name: [] for name in _COPIED}
 
     def add(
@@ -105,7 +99,6 @@ class LineRows:
         self._times.append(None)
         self._sources.append(TimeSource.NONE)
         self._grains.append(None)
-        self._clock.append(self._domains.setdefault(domain, len(self._domains)))
 
     def set_time(self, row: int, stamp: Stamp, source: TimeSource) -> None:
         """Give a row its time; `row` counts from the last `take`, negative from the end."""
@@ -117,22 +110,21 @@ class LineRows:
         """All rows since the last call, in the order of their keys."""
         schema = spill_schema()
         count = len(self)
-        aligned, uncertainty = self._aligned()
         values: dict[str, pa.Array] = {
-            "_host": self._partitions(),
-            "_time": sort_time(aligned),
-            "_place": pa.array(self._place, pa.int64()),
             "event_id": pa.array(self._ids, pa.uint64()),
             "timestamp": pa.array(self._times, pa.int64()).cast(schema.field("timestamp").type),
             "time_source": pa.array(self._sources, pa.string()),
             "time_granularity_ms": pa.array(self._grains, pa.float32()),
-            "time_aligned": aligned,
-            "time_uncertainty_ms": uncertainty,
             "line_count": pa.array(np.ones(count, dtype=np.int32)),
         }
+        values |= {name: pa.array(column, schema.field(name).type) for name, column in self._columns.items()}
         values |= {name: pa.repeat(pa.scalar(value), count) for name, value in _CONSTANT.items()}
-        for name in _COPIED:
-            values[name] = pa.array(self._columns[name], schema.field(name).type)
+        values |= self._aligned(values)
+        values |= {
+            "_host": self._partitions(),
+            "_time": sort_time(values["time_aligned"]),
+            "_place": pa.array(self._place, pa.int64()),
+        }
         arrays = [values[field.name] if field.name in values else pa.nulls(count, field.type) for field in schema]
         table = pa.Table.from_arrays(arrays, schema=schema)
         self._clear()
@@ -144,24 +136,20 @@ class LineRows:
             return pa.array(np.zeros(len(self), dtype=np.int64))
         return pa.array([hosts.get(str(host), 0) for host in self._columns["host_name"]], pa.int64())
 
-    def _aligned(self) -> tuple[pa.Array, pa.Array]:
-        """Aligned times and their uncertainties, by the clock of each row."""
-        estimates = [self._known.clocks.get(domain) for domain in self._domains]
-        offsets: NDArray[np.int64] = np.array([e.offset_ns if e else 0 for e in estimates], dtype=np.int64)
-        halves = np.array([e.half_width_ms if e else np.nan for e in estimates], dtype=np.float64)
-        clock = np.array(self._clock, dtype=np.int64)
-        unknown = np.array([time is None for time in self._times], dtype=np.bool_)
-        printed = np.array([time or 0 for time in self._times], dtype=np.int64)
-        grains = np.array([grain or 0.0 for grain in self._grains], dtype=np.float64)
-        moved = printed - (offsets[clock] if len(clock) else 0)
-        wide = (halves[clock] if len(clock) else np.empty(0)) + grains
-        kind = arrow_schema().field("time_aligned").type
-        return (
-            pa.array(moved, mask=unknown).cast(kind),
-            pa.array(wide.astype(np.float32), mask=unknown | np.isnan(wide)),
-        )
+    def _aligned(self, values: Mapping[str, pa.Array]) -> dict[str, pa.ChunkedArray]:
+        """Aligned times and their uncertainties, by the rule that events follow."""
+        import polars as pl
+
+        from correlator.clocks.filling import filled
+
+        names = ("clock_domain", "timestamp", "time_granularity_ms")
+        frame = pl.DataFrame({name: pl.Series(values=values[name]) for name in names})
+        schema = arrow_schema()
+        columns = filled(frame, self._known.clocks).select(_ALIGNED).to_arrow()
+        return {name: columns.column(name).cast(schema.field(name).type) for name in _ALIGNED}
 
 
+_ALIGNED = ("time_aligned", "time_uncertainty_ms")
 _COPIED = (
     "time_zone",
     "severity_number",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from correlator.core.files import LogFile
-from correlator.core.model import ClockModel, Topology
+from correlator.core.model import ClockEstimate, ClockModel, Topology
 from correlator.core.vocabulary import FileKind
 from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, among
 from correlator.parsers.base import Prefix
@@ -24,15 +24,6 @@ _MANY_NODES = _OWN_CLOCK | {FileKind.CONSOLE_LOG}
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
-    """How a clock domain stands to the reference clock."""
-
-    offset_ns: int
-    half_width_ms: float
-    """Half of the interval in which the offset lies."""
-
-
-@dataclass(frozen=True, slots=True)
 class Known:
     """What holds for all files of a run."""
 
@@ -42,8 +33,7 @@ class Known:
     """(node, local rank) -> rank."""
     node_of: dict[int, str]
     """Rank -> node."""
-    clocks: dict[str, Clock]
-    """Clock domain -> its estimate; a domain without one keeps the printed time."""
+    clocks: tuple[ClockEstimate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +92,7 @@ def known_of(events: pl.DataFrame, topology: Topology, clocks: ClockModel) -> Kn
         hosts=hosts,
         rank_at={(p.node, p.local_rank): p.rank for p in placed if p.node and p.local_rank is not None},
         node_of={p.rank: p.node for p in placed if p.node},
-        clocks={
-            e.node: Clock(round(e.offset_ms * 1e6), (e.interval_ms[1] - e.interval_ms[0]) / 2)
-            for e in clocks.estimates
-            if e.offset_ms is not None and e.interval_ms is not None
-        },
+        clocks=clocks.estimates,
     )
 
 

@@ -20,7 +20,6 @@ from correlator.core.vocabulary import CollateralKind, FaultCode
 
 _MOST_BYTES = 64 << 20
 """More than anybody pastes; whole logs go to `correlator diagnose`."""
-_HEAD_BYTES = 1 << 20
 CODES: tuple[str, ...] = tuple(dict.fromkeys([*map(str, FaultCode), *map(str, CollateralKind)]))
 
 
@@ -92,14 +91,10 @@ def _explain_code(code: str, catalogue: Sequence[Path], *, in_json: bool, color:
 
 
 def _explain_lines(target: str, catalogue: Sequence[Path], *, in_json: bool, color: ColorChoice) -> None:
-    from correlator.advice import read_paste
-    from correlator.cli.explained import paste_values, render_paste, write_json
-    from correlator.pipeline import open_run
+    from correlator.cli.explained import paste_values, read_lines, render_paste, write_json
 
     with _as_file(target) as path:
-        run = open_run(path, workers=1, catalogue=catalogue)
-        text = _head(path)
-    paste = read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue, text)
+        paste = read_lines(path, catalogue)
     with standard_output() as out:
         if in_json:
             write_json(paste_values(paste), out)
@@ -118,9 +113,3 @@ def _as_file(target: str) -> Iterator[Path]:
         path = Path(folder) / "pasted.txt"
         path.write_bytes(data)
         yield path
-
-
-def _head(path: Path) -> str:
-    """The beginning of the lines as text, for facts that are no event."""
-    with path.open("rb") as stream:
-        return stream.read(_HEAD_BYTES).decode("utf-8", "replace")

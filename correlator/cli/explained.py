@@ -4,16 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from correlator.core.catalogue import Entry
+from correlator.core.errors import NoLogsError
 from correlator.core.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from correlator.advice import Match, Paste
 
-_LABEL_WIDTH = 26
+_HEAD_BYTES = 1 << 20
 _MOST_SHOWN = 5
+
+
+def read_lines(path: Path, catalogue: Sequence[Path] = ()) -> Paste:
+    """The reading of a file of pasted lines. Raises InputError where it cannot be read or is empty."""
+    from correlator.advice import read_paste, read_plain
+    from correlator.core.catalogue import load_catalogue
+    from correlator.pipeline import open_run
+
+    try:
+        run = open_run(path, workers=1, catalogue=catalogue)
+    except NoLogsError:  # a few lines of anything may be pasted: that none is known is an answer
+        text = _head(path)
+        if not text.strip():
+            raise
+        return read_plain(text, load_catalogue(catalogue))
+    return read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue, _head(path))
+
+
+def _head(path: Path) -> str:
+    """The beginning of the lines as text, for facts that are no event."""
+    with path.open("rb") as stream:
+        return stream.read(_HEAD_BYTES).decode("utf-8", "replace")
 
 
 def entry_values(entry: Entry) -> dict[str, object]:

@@ -27,8 +27,8 @@ _FARTHEST = 200
 """Hops over hubs from the first node: beyond it a node counts as not connected."""
 _RECENT_DAYS = 15 / 1440
 _RECENT_WITNESSES = 3
-_UNSEEN_STEP_MS = 3_000.0
-"""A stale clock may have jumped without a witness: without this allowance every third such jump made wrong orders."""
+_UNSEEN_STEP_MS = 2_000.0
+"""A clock without a recent witness, or with two in all, may have jumped: this takes in most of what turns orders round."""
 _DRIFT_MAX = 100e-6 * DAY_MS
 _DRIFT_KNOWN = 20e-6 * DAY_MS
 """A drift is told where its standard error is below this."""
@@ -189,7 +189,8 @@ def _finished(kept: Readings, problem: _Problem, robust: _Robust, steps: tuple[F
     low, high = intervals(solution, robust.residual, robust.scale, problem.tau, seen, kept.grain_ms)
     recent = (seen & (problem.tau > -_RECENT_DAYS)).sum(axis=1)
     stale = recent < _RECENT_WITNESSES
-    slack = np.where(stale, _UNSEEN_STEP_MS + _DRIFT_MAX * _age_of_latest(problem.tau, seen), 0.0)
+    unseen = (recent == 0) | (seen.sum(axis=1) < _RECENT_WITNESSES)
+    slack = np.where(stale, _DRIFT_MAX * _age_of_latest(problem.tau, seen), 0.0) + _UNSEEN_STEP_MS * unseen
     offset = np.nan_to_num(problem.theta) + solution.offset
     informed = solution.s2 > 1.0 / _DRIFT_KNOWN**2
     return Fit(

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from correlator.core.vocabulary import Context
+
 _DEFAULT_GROUPS = ("0", "default_pg")
 _KIND = ("attempt", "event", "collective_seq", "process_group")
 
@@ -26,6 +28,7 @@ def with_work_ranks(frame: pl.DataFrame, node_of: Mapping[tuple[int, int], str])
     table = pl.DataFrame([(a, r, n) for (a, r), n in node_of.items()], schema=schema, orient="row")
     frame = frame.join(table, on=["attempt", "group_rank"], how="left", maintain_order="left")
     said = pl.col("group_rank").is_not_null() & pl.col("node").is_not_null()
+    said &= pl.col("event") != pl.lit(str(Context.NCCL_COMM_INIT))  # NCCL counts in its communicator, and prints a pid
     candidate = said & pl.col("rank").is_null() & pl.col("local_rank").is_null()
     default = pl.col("process_group").is_null() | pl.col("process_group").is_in(list(_DEFAULT_GROUPS))
     at_home = (pl.col("k_node") == pl.col("node")).fill_null(value=False)

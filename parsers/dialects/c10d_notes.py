@@ -75,9 +75,7 @@ _TEARDOWN = (
         id="c10d.dump_timed_out",
         event_name=Context.MESSAGE,
         regex=r"Future for (?:F|f)light [Rr]ecorder dump[^\n]*? timed out after (?P<waited_ms>\d+) ms",
-        samples=(
-            f"{_HEAD}{_GROUP}Future for Flight recorder dump in heartbeatMonitor timed out after 60000 ms",
-        ),
+        samples=(f"{_HEAD}{_GROUP}Future for Flight recorder dump in heartbeatMonitor timed out after 60000 ms",),
         lookalikes=("Future for checkpoint dump timed out after 60000 ms",),
         source="formats.md A4",
         build=with_group,
@@ -88,7 +86,8 @@ _SOCKETS = (
     LinePattern(
         id="c10d.name_lookup",
         event_name=Context.MESSAGE,
-        regex=_C10D + r"The IPv(?P<ip_version>[46]) network addresses of \((?P<remote>[^,)\n]*), (?P<remote_port>\d+)\) "
+        regex=_C10D
+        + r"The IPv(?P<ip_version>[46]) network addresses of \((?P<remote>[^,)\n]*), (?P<remote_port>\d+)\) "
         r"cannot be retrieved \((?P<reason>[^)\n]*)\)",
         samples=(
             "[W1130 01:02:03.1 socket.cpp:759] [c10d] The IPv6 network addresses of (node01, 29500) cannot be retrieved "

@@ -57,7 +57,12 @@ def _metric(hit: Hit) -> Iterable[Event]:
         return
     event = hit.make(gpu=normalise_pci(labels.get("pci_bus_id", "")), host_name=labels.get("Hostname"), attributes=())
     yield with_attributes(
-        event, xid=number, uuid=labels.get("UUID"), device_index=labels.get("gpu"), gauge=True, reason=labels.get("err_msg")
+        event,
+        xid=number,
+        uuid=labels.get("UUID"),
+        device_index=labels.get("gpu"),
+        gauge=True,
+        reason=labels.get("err_msg"),
     )
 
 

@@ -49,7 +49,10 @@ DIALECT = Dialect(
                 f'{_HEAD}init.cc:100 NCCL WARN Missing "HSA_FORCE_FINE_GRAIN_PCIE=1" from environment which can lead to low '
                 "RCCL performance, system instablity or hang!",
             ),
-            lookalikes=(f"{_HEAD}NCCL INFO NET/IB : No device found.", "export NCCL_DEBUG=WARN; NCCL WARN lines follow"),
+            lookalikes=(
+                f"{_HEAD}NCCL INFO NET/IB : No device found.",
+                "export NCCL_DEBUG=WARN; NCCL WARN lines follow",
+            ),
             anchor=Anchor.LINE,
             requires=_NCCL,
             priority=LOWEST_PRIORITY + 1,

@@ -86,7 +86,9 @@ DIALECT = Dialect(
             id="native.failure_handler",
             event_name=Context.MESSAGE,
             regex=r"\[failure_signal_handler\.cc : \d+\] RAW: Signal (?P<signal>\d+) raised",
-            samples=("[failure_signal_handler.cc : 332] RAW: Signal 11 raised at PC=0x7f while already in AbslFailureSignalHandler()",),
+            samples=(
+                "[failure_signal_handler.cc : 332] RAW: Signal 11 raised at PC=0x7f while already in AbslFailureSignalHandler()",
+            ),
             lookalikes=("[failure_signal_handler.cc : 332] RAW: installed",),
             source="formats.md G3",
         ),

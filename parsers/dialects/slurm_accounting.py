@@ -19,7 +19,9 @@ _CODE = r"[ \t|]+(?P<code>\d{1,3}):(?P<signal_number>\d{1,3})(?:[ \t|]|$)"
 _REASONS = {"TIMEOUT": "time_limit", "DEADLINE": "time_limit", "PREEMPTED": "preemption", "NODE_FAIL": "node_failure"}
 _OUT_OF_MEMORY = 125
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_NODES = re.compile(r"[ \t|]((?:[A-Za-z][\w-]{0,60}\[[0-9,-]{1,200}\]|[A-Za-z][A-Za-z-]{0,40}\d{1,8})(?:,[\w\[\],-]{1,200})?)(?=[ \t|]|$)")
+_NODES = re.compile(
+    r"[ \t|]((?:[A-Za-z][\w-]{0,60}\[[0-9,-]{1,200}\]|[A-Za-z][A-Za-z-]{0,40}\d{1,8})(?:,[\w\[\],-]{1,200})?)(?=[ \t|]|$)"
+)
 
 
 def _row(hit: Hit) -> Event | None:

@@ -165,7 +165,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         DIGITS + " ",
-        re.compile(r" ?(?P<when>\d{1,2} [A-Z][a-z]{2} \d\d:\d\d:\d\d) (?P<tag>[a-z][\w.-]{1,40})\[(?P<pid>\d{1,9})\]: "),
+        re.compile(
+            r" ?(?P<when>\d{1,2} [A-Z][a-z]{2} \d\d:\d\d:\d\d) (?P<tag>[a-z][\w.-]{1,40})\[(?P<pid>\d{1,9})\]: "
+        ),
         _ntpdate,
     ),
     Rule("_", re.compile(r"__REALTIME_TIMESTAMP=(\d{16})$"), _export_time),

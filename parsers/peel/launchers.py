@@ -88,7 +88,9 @@ def _mpi(peeling: Peeling, match: re.Match[str]) -> str | None:
     if match["when"]:
         peeling.stamp(Layer.MPI_TAG, match["when"])
     peeling.task_id = number(match["rank"])
-    peeling.host = match.groupdict().get("host") or peeling.host  # prterun's name has the launcher's host, not the rank's
+    peeling.host = (
+        match.groupdict().get("host") or peeling.host
+    )  # prterun's name has the launcher's host, not the rank's
     peeling.stream = match["stream"] or peeling.stream
     return match.string[match.end() :]
 

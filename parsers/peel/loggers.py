@@ -192,7 +192,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         DIGITS,
-        re.compile(r"(?P<ip>[\w.:-]{1,253}) \S{1,60} \S{1,60} \[(?P<when>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "),
+        re.compile(
+            r"(?P<ip>[\w.:-]{1,253}) \S{1,60} \S{1,60} \[(?P<when>\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4})\] "
+        ),
         _access,
     ),
     Rule(

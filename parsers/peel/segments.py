@@ -39,13 +39,18 @@ def segments(raw: bytes, limit: int = 1 << 18) -> list[tuple[int, str]]:
     """
     body = raw.removesuffix(b"\r")
     if b"\r" not in body:
-        return [(0, clean(decode(body[:limit])))]
+        return [(0, _text(body, limit))]
     pieces: list[tuple[int, str]] = []
     offset = 0
     for piece in body.split(b"\r"):
-        pieces.append((offset, clean(decode(piece[:limit]))))
+        pieces.append((offset, _text(piece, limit)))
         offset += len(piece) + 1
     return pieces
+
+
+def _text(piece: bytes, limit: int) -> str:
+    """Clean text of a segment. The hole that copytruncate leaves in front of a line does not count (formats.md R9)."""
+    return clean(decode(piece[:limit] if len(piece) <= limit else piece.lstrip(b"\0")[:limit]))
 
 
 def embedded_start(message: str) -> int | None:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-import correlator
-from correlator.advice import Paste, read_paste
+from correlator.advice import Paste
+from correlator.cli.explained import read_lines
+from correlator.core.errors import InputError
 
 ROOT = Path(__file__).parent.parent.parent
 FRAMES = 'Traceback (most recent call last):\n  File "/workspace/train.py", line 88, in <module>\n    main()\n  File "/workspace/train.py", line 61, in main\n    loss.backward()\n'
@@ -338,8 +339,7 @@ SNIPPETS = (
 def read(text: str, folder: Path) -> Paste:
     file = folder / "pasted.txt"
     file.write_text(text)
-    run = correlator.open_run(file, workers=1)
-    return read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue, text)
+    return read_lines(file)
 
 
 @pytest.fixture(scope="module")
@@ -391,6 +391,13 @@ def test_an_unknown_paste_is_no_match(folder: Path) -> None:
     assert paste.matches == ()
     assert paste.fetch
     assert any("what failed" in words for words in paste.cannot_tell)
+
+
+def test_nothing_pasted_is_an_error(folder: Path) -> None:
+    """An empty file is no answer: one clear line and exit 3."""
+    (folder / "nothing.txt").write_text("")
+    with pytest.raises(InputError):
+        read_lines(folder / "nothing.txt")
 
 
 def test_the_command_reads_stdin_and_writes_the_published_shape() -> None:

@@ -14,7 +14,7 @@ from benchmarks.clocks import Score, generate, score
 from correlator.clocks.fit import Fit, fit
 from correlator.clocks.readings import Readings
 
-SEEDS = range(7000, 7016)
+SEEDS = range(7000, 7030)
 
 
 def scores(scenario: str, grain_ms: float, nodes: int = 8, *, steps: bool = False) -> list[Score]:

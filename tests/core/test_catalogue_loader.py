@@ -66,6 +66,26 @@ def test_later_files_win(write: Write) -> None:
     assert load_catalogue([second, first]).entry("cuda_oom").title == "one"
 
 
+VARIANT = """
+[faults.cuda_oom.variants.ours]
+when = { signatures = ['cuda_oom.torch'], text = 'OURS' }
+first_action = 'Page the model team for {node}.'
+"""
+
+
+def test_a_user_adds_a_finer_entry(write: Write) -> None:
+    """What it leaves out is that of the code; the built-in variants stay; it is taken where its `when` fits."""
+    known = load_catalogue([write(VARIANT)])
+    entry, built_in = known.entry("cuda_oom"), load_catalogue().entry("cuda_oom")
+    assert len(entry.variants) == len(built_in.variants) + 1
+    finer = entry.specific("cuda_oom.torch", {}, "OURS: out")
+    assert finer.key == "cuda_oom.ours"
+    assert finer.first_action == "Page the model team for {node}."
+    assert finer.rivals == built_in.rivals
+    assert entry.specific("cuda_oom.torch", {}, "THEIRS") == entry
+    assert entry.specific("cuda_oom.torch", {"reading": "limit"}, "OURS").key == "cuda_oom.limit"
+
+
 def test_fragments_are_put_into_patterns(write: Write) -> None:
     """A part of a pattern is written once."""
     text = "[fragments]\nhead = 'OURS: '\n" + SIGNATURE.replace(
@@ -109,6 +129,12 @@ def test_fragments_are_put_into_patterns(write: Write) -> None:
         (SIGNATURE.replace("'OURS: out of memory'\nsamples", r"'OURS:\sout'" + "\nsamples"), "can cross a line end"),
         (SIGNATURE.replace("'OURS: out of memory'\nsamples", "'NEVER'\nsamples"), "its sample does not match"),
         (SIGNATURE.replace("THEIRS", "OURS"), "its lookalike matches"),
+        (VARIANT.replace("ours", "Ours!").replace("variants.Ours!", "variants.'Ours!'"), "must be lower-case"),
+        (VARIANT.replace("text = 'OURS'", "text = '(OURS'"), "when.text: not a regular expression"),
+        (VARIANT.replace("text = 'OURS'", "words = 'OURS'"), "when.words: unknown key"),
+        (VARIANT.replace("signatures = ['cuda_oom.torch'], text = 'OURS'", ""), "when: needs signatures"),
+        (VARIANT + "sticky = true\n", "sticky: unknown key"),
+        ("[context.xid.variants.x]\n", "variants: unknown key"),
         ("not toml at all", "not a TOML file"),
     ],
 )

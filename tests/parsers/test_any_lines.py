@@ -26,8 +26,12 @@ cut = st.tuples(lines, st.integers(0, 200), st.integers(0, 200)).map(lambda t: t
 mangled = st.lists(st.one_of(lines, cut, st.sampled_from(GLUE), st.binary(max_size=12)), max_size=14).map(b"".join)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=mangled, kind=st.sampled_from([kind for kind in FileKind if kind not in WHOLE_FILE]), size=st.integers(1, 9))
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(
+    data=mangled, kind=st.sampled_from([kind for kind in FileKind if kind not in WHOLE_FILE]), size=st.integers(1, 9)
+)
 def test_mangled_lines_are_parsed_without_error(
     data: bytes, kind: FileKind, size: int, read_file: Callable[..., object]
 ) -> None:
@@ -46,7 +50,9 @@ def test_mangled_lines_are_parsed_without_error(
     data=st.one_of(mangled, st.binary(max_size=300), mangled.map(lambda data: b"\x80\x02" + data)),
     kind=st.sampled_from(sorted(WHOLE_FILE)),
 )
-def test_whole_files_are_parsed_without_error(data: bytes, kind: FileKind, context_of: Callable[..., FileContext]) -> None:
+def test_whole_files_are_parsed_without_error(
+    data: bytes, kind: FileKind, context_of: Callable[..., FileContext]
+) -> None:
     """Dumps, error files and stacks of any content."""
     events = WHOLE_FILE[kind](data, context_of(kind))
     assert len(events) <= 1_000

@@ -1,9 +1,9 @@
-"""Every example line of formats.md gives exactly the expected events: one table for each of its sections.
+r"""Every example line of formats.md gives exactly the expected events: one table for each of its sections.
 
 A table is a file `sections/<letter>.txt` of cases between empty lines:
 
     kind: kernel_log            the kind of file, where it is not a console log
-    escaped                     \\r, \\0, \\x1b and \\xe9 in the lines are those bytes
+    escaped                     \r, \0, \x1b and \xe9 in the lines are those bytes
     | a printed line            (a trailing blank is part of it)
     = name role fact=value ...  an event, every fact of it (see `reading.describe`); none = the line is no event
 
