@@ -41,10 +41,12 @@ class AttemptGraph:
 def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> AttemptGraph:
     """Episodes, inferred episodes, hubs and edges of an attempt."""
     facts = [fact for fact in all_facts if fact.attempt == attempt]
+    torn = {(report.path, report.lines) for report in run.reports if report.cut_off}
     advance = advance_of(run.events, list(facts), attempt, run.clocks)
-    stated = place_node_faults([_weakened(e, facts) for e in build_episodes(facts)])
+    stated = place_node_faults([_weakened(e, facts, torn) for e in build_episodes(facts)])
     survived = [e for e in stated if recovered(e, advance, run.clocks)]
-    episodes = [e for e in stated if e not in survived]
+    gone = {e.id for e in survived}
+    episodes = [e for e in stated if e.id not in gone]
     ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
     episodes = place_memory_kills([*episodes, *exit_episodes(ends, 0)])
     episodes += lost_nodes(facts, run.topology)
@@ -77,9 +79,10 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
 _APPLICATION_KERNEL = (FaultCode.GPU_MMU_FAULT, FaultCode.NATIVE_SEGFAULT)
 
 
-def _weakened(episode: Episode, facts: Sequence[Fact]) -> Episode:
+def _weakened(episode: Episode, facts: Sequence[Fact], torn: set[tuple[str, int]]) -> Episode:
     """Kernel faults of application kinds say little about a rank that shows no fault of its own (benign Xid 13/31)."""
-    if _only_recorded(episode):
+    ends = {(fact.file, fact.line + fact.line_count - 1) for fact in episode.facts}
+    if _only_recorded(episode) or (episode.code == FaultCode.PYTHON_EXCEPTION and ends <= torn):
         return replace(episode, specificity=0.4)
     if not (episode.from_kernel and episode.code in _APPLICATION_KERNEL):
         return episode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from correlator.core.model import Checkpoint
 from correlator.core.vocabulary import Context
@@ -23,8 +23,12 @@ def checkpoint_of(facts: Sequence[Fact], advance: Advance) -> Checkpoint:
             last_good_step=last_step, why="no line tells of a checkpoint being saved"
         )
     named: dict[str, list[Fact]] = {}
+    begun: dict[str, list[Fact]] = {}
+    for fact in saves:
+        if fact.name in _STARTED:
+            begun.setdefault(fact.file, []).append(fact)
     for fact in sorted(saves, key=_when):
-        name = _name(fact, saves, advance)
+        name = _name(fact, begun, advance)
         if name is not None:
             named.setdefault(name, []).append(fact)
     complete = [name for name, found in named.items() if _complete(name, found, named, advance)]
@@ -81,12 +85,12 @@ def _when(fact: Fact) -> tuple[int, str, int]:
     return (fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns or 0, fact.file, fact.line)
 
 
-def _name(fact: Fact, saves: Sequence[Fact], advance: Advance) -> str | None:
+def _name(fact: Fact, saves: Mapping[str, Sequence[Fact]], advance: Advance) -> str | None:
     """The printed name; a completion that names nothing ends the last save begun before it in the same file."""
     name = fact.attribute("checkpoint") or _named_by_step(fact, advance)
     if name is not None or fact.name in _STARTED:
         return name
-    begun = [f for f in saves if f.file == fact.file and f.name in _STARTED and f.line < fact.line]
+    begun = [f for f in saves.get(fact.file, ()) if f.line < fact.line]
     begun = [f for f in begun if fact.rank is None or f.rank is None or f.rank == fact.rank]
     return (begun[-1].attribute("checkpoint") or _named_by_step(begun[-1], advance)) if begun else None
 

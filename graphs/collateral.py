@@ -70,7 +70,7 @@ def _kind(
     if spoken:
         first = min(spoken, key=lambda e: _decisive(e, untimed=_untimed(spoken)))
         if first.code == CollateralKind.SECONDARY_ABORT and len(spoken) > 1:
-            first = next(e for e in spoken if e.code != CollateralKind.SECONDARY_ABORT)
+            first = next((e for e in spoken if e.code != CollateralKind.SECONDARY_ABORT), first)
         return first.code, first.facts, first.id
     hub = next((index for index, hub in enumerate(scene.hubs) if rank in hub.waiters), None)
     if hub is not None:

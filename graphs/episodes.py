@@ -96,14 +96,29 @@ def _same_clock(fact: Fact, window: Window) -> bool:
     return fact.domain == window.domain and fact.aligned_ns is not None and fact.printed_ns is not None
 
 
-def precedes(a: Episode, b: Episode, clocks: ClockModel, lives: Mapping[Place, Life]) -> Order:
-    """Whether a began before b, beyond what the clocks leave open; the most precise line of each decides.
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where an episode stands in time: its most precise line, and the window of its beginning."""
+
+    fact: Fact
+    window: Window | None
+    concluded: bool
+    """The window is not that of the line but was concluded (a stall begins when its peers begin to wait)."""
+
+
+def mark_of(episode: Episode, lives: Mapping[Place, Life]) -> Mark:
+    """The mark of an episode.
 
     `lives` bounds what carries no time of its own: a process' last words stand between its last step and its end.
     """
-    x, y = _sharpest(a), _sharpest(b)
-    same = same_writer_order(x, y) if a.began is None and b.began is None else None
-    return same or order_of_windows(_window(a, x, lives), _window(b, y, lives), clocks)
+    fact = _sharpest(episode)
+    return Mark(fact, _window(episode, fact, lives), episode.began is not None)
+
+
+def precedes(a: Mark, b: Mark, clocks: ClockModel) -> Order:
+    """Whether a began before b, beyond what file order, stamps and clocks leave open."""
+    same = None if a.concluded or b.concluded else same_writer_order(a.fact, b.fact)
+    return same or order_of_windows(a.window, b.window, clocks)
 
 
 Place = tuple[int | None, str | None]

@@ -31,6 +31,7 @@ class Fact:
     byte_offset: int
     file_kind: FileKind
     body: str
+    line_count: int = 1
     attempt: int = 0
     rank: int | None = None
     local_rank: int | None = None
@@ -93,7 +94,7 @@ def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[F
     rows = kept.select(
         "event_id",
         *(pl.col(name).cast(pl.String) for name in _TEXT),
-        *"line_number byte_offset attempt rank local_rank process_pid step collective_seq group_rank exit_code".split(),
+        *_NUMBERS,
         "body",
         "exception_stacktrace",
         pl.col("timestamp").dt.epoch("ns").alias("printed_ns"),
@@ -112,6 +113,9 @@ def prints_zone(events: pl.DataFrame) -> bool:
     return len(stamped) > 0 and stamped.null_count() * 2 < len(stamped)
 
 
+_NUMBERS = (
+    "line_number line_count byte_offset attempt rank local_rank process_pid step collective_seq group_rank exit_code"
+).split()
 _TEXT = (
     "event_name role signature time_source log_file_path file_kind host_name clock_domain gpu severity_text process_group "
     "collective_op exception_type"
@@ -131,6 +135,7 @@ def _fact(row: dict[str, object], *, zoned: bool) -> Fact:
         byte_offset=get("byte_offset"),  # type: ignore[arg-type]
         file_kind=FileKind(str(row["file_kind"])),
         body=get("body") or "",  # type: ignore[arg-type]
+        line_count=get("line_count") or 1,  # type: ignore[arg-type]
         attempt=get("attempt") or 0,  # type: ignore[arg-type]
         rank=get("rank"),  # type: ignore[arg-type]
         local_rank=get("local_rank"),  # type: ignore[arg-type]

@@ -7,6 +7,8 @@ the rank that entered first, an innocent.
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -243,8 +245,19 @@ def _calls(waiting: dict[int, Fact], entries: Sequence[Fact], group: str, seq: i
 
 
 def _sizes(fact: Fact) -> str | None:
-    parts = [fact.attribute(name) for name in ("numel_in", "numel_out", "input_sizes", "output_sizes", "dtypes")]
-    return " ".join(p for p in parts if p) or None
+    """Elements in and out: text logs print counts, dumps print dimensions, and only the counts compare."""
+    sent = fact.attribute("numel_in") or _elements(fact.attribute("input_sizes"))
+    got = fact.attribute("numel_out") or _elements(fact.attribute("output_sizes"))
+    return f"{sent} -> {got}" if sent and got else None
+
+
+def _elements(sizes: str | None) -> str | None:
+    """Number of elements of all tensors of `[[8, 1024], [8]]`, or None."""
+    try:
+        tensors = json.loads(sizes or "")
+        return str(sum(math.prod(int(size) for size in tensor) for tensor in tensors))
+    except (ValueError, TypeError):
+        return None
 
 
 _UNEQUAL_SIZES = ("ALLTOALL", "SEND", "RECV", "GATHER_V", "COALESCED", "SCATTER", "BROADCAST")

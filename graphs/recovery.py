@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 
 import polars as pl
 
@@ -18,7 +20,7 @@ STEPS_AFTER = 2
 """Peers may still print the step in which a rank died; only a second one proves that training went on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Advance:
     """Progress of one attempt: every printed step with its place, for "did training go on after this?"."""
 
@@ -33,6 +35,14 @@ class Advance:
     finished: tuple[Fact, ...] = ()
     printer_of: dict[str, str] = field(default_factory=dict, hash=False)
     """File -> signature of its progress lines: which trainer prints them."""
+
+    @cached_property
+    def tops(self) -> dict[str, list[int]]:
+        """File -> the highest step above each of its progress lines, and above its end."""
+        return {
+            path: list(accumulate((step for _, _, step in rows), max, initial=-1))
+            for path, rows in self.by_file.items()
+        }
 
     @property
     def last_step(self) -> int | None:
@@ -120,11 +130,17 @@ def _count_after(rows: Sequence[tuple[int, int]], ns: int) -> int:
 
 
 def _same_file_progress(fact: Fact, advance: Advance) -> int:
-    """Distinct new steps printed after the fact in its own file, by the same rank where ranks are told apart."""
+    """New steps printed after the fact in its own file, up to STEPS_AFTER; by the same rank where ranks are told apart."""
     rows = advance.by_file.get(fact.file, [])
-    before = {step for line, _, step in rows if line < fact.line}
-    top = max(before, default=-1)
-    return len({step for line, rank, step in rows if line > fact.line and step > top and _same(rank, fact.rank)})
+    begin = bisect_right(rows, fact.line, key=lambda row: row[0])
+    top = advance.tops.get(fact.file, [-1])[begin]
+    new: set[int] = set()
+    for line, rank, step in rows[begin:]:
+        if line > fact.line and step > top and _same(rank, fact.rank):
+            new.add(step)
+            if len(new) >= STEPS_AFTER:
+                break
+    return len(new)
 
 
 def _same(rank: int | None, other: int | None) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from correlator.core.model import ClockModel, Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Role
-from correlator.graphs.episodes import Episode, Life, Place, precedes
+from correlator.graphs.episodes import Episode, Life, Mark, Place, mark_of, precedes
 from correlator.graphs.exits import ProcessEnd
 from correlator.graphs.facts import Fact
 from correlator.graphs.hubs import WaitHub
@@ -94,7 +94,17 @@ class Scene:
 
     def order(self, a: Episode, b: Episode) -> Order:
         """Whether a began before b."""
-        return precedes(a, b, self.clocks, self.lives)
+        return precedes(self._mark(a), self._mark(b), self.clocks)
+
+    def _mark(self, episode: Episode) -> Mark:
+        mark = self._marks.get(episode.id)
+        if mark is None:
+            mark = self._marks[episode.id] = mark_of(episode, self.lives)
+        return mark
+
+    @cached_property
+    def _marks(self) -> dict[str, Mark]:
+        return {}
 
     @cached_property
     def lives(self) -> dict[Place, Life]:

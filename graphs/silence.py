@@ -19,13 +19,16 @@ def silent_ranks(
     `explained` are ranks with a fault of their own. A hub whose absentees include such a rank needs no silent one.
     """
     waiting = {rank for hub in hubs for rank in hub.waiters}
+    unheard = frozenset(rank for hub in hubs for rank in hub.unknown)
     silent: dict[int, WaitHub] = {}
     for hub in hubs:
         if hub.deviating or (hub.missing & explained) or (hub.unknown & explained):
             continue
         absent = hub.missing - waiting
-        if not hub.missing and len(hub.unknown) == 1:
-            absent = hub.unknown - waiting  # all members wait but one, and that one left nothing at all
+        if not hub.missing and len(hub.unknown) == 1 and hub.unknown == unheard:
+            absent = (
+                hub.unknown - waiting
+            )  # all members wait but one, the only rank of the run that left nothing at all
         for rank in absent | hub.stuck:
             silent.setdefault(rank, hub)
     if not silent:

@@ -1,5 +1,7 @@
 """What a line means: dialects, prefixes, timestamps, multi-line records, dumps. Never what caused what."""
 
+from __future__ import annotations
+
 if not __name__.startswith("correlator."):
     raise ImportError("import correlator.parsers: the bare name would load every class a second time")
 

@@ -17,8 +17,8 @@ def peer_lost(scene: Scene) -> Iterator[Edge | Rejection]:
     """E5: a rank or node that ended explains the lost connections of its peers; named ones more than others."""
     lost = [e for e in scene.episodes if e.code == CollateralKind.REMOTE_PEER_LOST]
     for cause in scene.initiating:
-        if cause.specificity < 0.5 and cause.code in WEAK:
-            continue
+        if cause.code in WEAK and cause.inferred.startswith("exit code") and cause.code != FaultCode.PROCESS_KILLED:
+            continue  # how a process ended is no reason for its peers
         for effect in lost:
             if effect.rank is not None and effect.rank == cause.rank:
                 continue
@@ -42,12 +42,11 @@ def _names(effect: Episode, cause: Episode) -> bool:
 def store_lost(scene: Scene) -> Iterator[Edge | Rejection]:
     """E6: the end of the store's host explains broken store connections."""
     host = scene.topology.store_node
+    causes = [c for c in scene.initiating if c.code not in WEAK or c.code == FaultCode.PROCESS_KILLED]
     for effect in scene.episodes:
         if effect.code != CollateralKind.STORE_LOST:
             continue
-        for cause in scene.initiating:
-            if cause is effect:
-                continue
+        for cause in causes:
             gap = gap_s(cause, effect, scene.clocks)
             if gap is not None and (gap[1] < 0 or gap[0] > STORE_REACH_S):
                 yield Rejection(cause.id, effect.id, "E6", "not within reach of the lost store")
