@@ -160,9 +160,9 @@ def _open_entries(entries: Sequence[Fact]) -> dict[tuple[str, int], Fact]:
 def _join_unnamed(
     waits: dict[tuple[str, int | None], dict[int, Fact]],
 ) -> dict[tuple[str, int | None], dict[int, Fact]]:
-    """A timeout without a group belongs to the one named hub of its sequence number, where there is just one."""
+    """A timeout without a group, or without a number too, belongs to the named hub where there is just one it can be."""
     for key in [key for key in waits if key[0] == UNNAMED]:
-        named = [other for other in waits if other[0] != UNNAMED and other[1] == key[1] and key[1] is not None]
+        named = [other for other in waits if other[0] != UNNAMED and key[1] in (other[1], None)]
         if len(named) == 1:
             for rank, fact in waits.pop(key).items():
                 waits[named[0]].setdefault(rank, fact)

@@ -21,6 +21,7 @@ _LOOKAHEAD_LINES = 20_000
 _CACHE_LINES = 16_384
 _MANY_SEGMENTS = 256
 _KEPT_TAIL = 16
+_MAX_INNER_LINES = 2_000
 _MATCHED_CHARACTERS = 1 << 14
 """Of a message, matched by patterns: a search may take the square of the length."""
 _OVERLAP = 512
@@ -165,8 +166,11 @@ class ChunkView:
             first = first or prefix
             cut = embedded_start(message)
             head = message if cut is None else message[:cut]
-            self._index[offset], self._owner[offset] = index, owner
-            yield Line(head, prefix, number, offset, text if cut is None else text.removesuffix(message[cut:]))
+            shown = text if cut is None else text.removesuffix(message[cut:])
+            for place_in_text, part in enumerate(head.split("\n", _MAX_INNER_LINES)):
+                # A JSON text may hold a whole traceback; its lines have the object's prefix and places inside it.
+                self._index[offset + place_in_text], self._owner[offset + place_in_text] = index, owner
+                yield Line(part, prefix, number, offset + place_in_text, shown if not place_in_text else part)
             if cut is None:
                 return
             text = message[cut:]

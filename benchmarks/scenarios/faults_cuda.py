@@ -66,6 +66,21 @@ def cuda_oom(sim: Simulation) -> Expected:
 
 
 @scenario("cuda")
+def cuda_oom_everywhere(sim: Simulation) -> Expected:
+    """The batch is too big for every rank alike."""
+    sim.begin()
+    at = sim.now + 0.3 * sim.step_s
+    for rank in sim.cluster.ranks:
+        when = at + 0.1 * sim.rng.random()
+        sim.raises(rank, when, [f"{sim.torch.oom_class}: {sim.torch.oom(sim.cluster.local(rank))}"])
+        sim.dies(rank, when + 0.2, 1)
+    settle(sim)
+    spoke = [rank for rank in sim.cluster.ranks if rank not in sim.marks]
+    also = [(Accused(FaultCode.CUDA_OOM, rank, sim.node_of(rank).name),) for rank in sim.cluster.ranks]
+    return tied(sim, dict.fromkeys(spoke, FaultCode.CUDA_OOM), also=also, why="all at once, before the first step")
+
+
+@scenario("cuda")
 def cuda_oom_retried(sim: Simulation) -> Expected:
     """An out-of-memory error that the loop caught and survived, then a real one elsewhere."""
     sim.begin()
@@ -281,6 +296,21 @@ def gsp_timeout(sim: Simulation) -> Expected:
         "GPU{gpu} GSP! Expected function 76 (GSP_RM_CONTROL) (0x20801702 0x4)."
     )
     return _silent_gpu(sim, FaultCode.GPU_GSP_TIMEOUT, text, text)
+
+
+@scenario("gpu")
+def off_bus_told_late(sim: Simulation) -> Expected:
+    """The driver's line comes four seconds after the CUDA error that the loss made."""
+    sim.begin()
+    sim.train(sim.rng.randrange(4, 30))
+    rank = sim.some_rank(not_on=())
+    at = sim.now + 0.3 * sim.step_s
+    _raises_cuda(sim, rank, at, "unspecified launch failure", watchdog=False)
+    sim.kernel(sim.node_of(rank), at + 4, *kernel.off_bus(sim.cluster.bus(rank), sim.cluster.pid(rank)))
+    collapse(sim, at + 0.4, victim=rank)
+    return identified(
+        sim, FaultCode.GPU_OFF_BUS, rank, FaultCode.CUDA_LAUNCH_FAILURE, why="driver lines lag by seconds (method E10)"
+    )
 
 
 @scenario("gpu")

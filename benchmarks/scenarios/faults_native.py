@@ -7,6 +7,7 @@ from benchmarks.scenarios import trainers
 from benchmarks.scenarios.endings import Ending, collapse, lose_peers, settle, time_out
 from benchmarks.scenarios.expected import Accused, Expected
 from benchmarks.scenarios.journal import Source
+from benchmarks.scenarios.layouts import Layout
 from benchmarks.scenarios.registry import identified, nobody, scenario, whole_node
 from benchmarks.scenarios.simulation import Simulation
 from benchmarks.scenarios.torch_text import SITE, Frame
@@ -117,6 +118,20 @@ def memory_kill(sim: Simulation) -> Expected:
     sim.dies(rank, at + 0.1, -9)
     collapse(sim, at + 0.1, victim=rank)
     return identified(sim, FaultCode.HOST_OOM_KILL, rank, why="the kernel names its pid; exit code -9")
+
+
+@scenario("host", layouts=(Layout.TASK, Layout.LABEL))
+def memory_kill_told_by_slurm(sim: Simulation) -> Expected:
+    """No kernel log; slurmstepd counts an OOM kill at the end of the step, the task left by SIGKILL."""
+    sim.has_kernel = False
+    rank, at = _running(sim)
+    sim.dies(rank, at, -9)
+    collapse(sim, at, Ending.CANCEL, victim=rank)
+    said = f"Detected 1 oom_kill event in StepId={sim.job}.0. Some of the step tasks have been OOM Killed."
+    sim.console(at + 6, f"slurmstepd: error: {said}")
+    return identified(
+        sim, FaultCode.HOST_OOM_KILL, rank, FaultCode.PROCESS_KILLED, why="SIGKILL first, and Slurm says why"
+    )
 
 
 @scenario("host")

@@ -329,3 +329,26 @@ def stopped_on_the_gpu(sim: Simulation) -> Expected:
     return identified(
         sim, FaultCode.RANK_STALLED, rank, FaultCode.CUDA_LAUNCH_FAILURE, why="it alone hangs one operation earlier"
     )
+
+
+@scenario("wait")
+def interpreter_hangs(sim: Simulation) -> Expected:
+    """A rank holds its interpreter lock: its own watchdog notices that it cannot move, all others time out."""
+    _counters(sim)
+    sim.begin()
+    sim.train(sim.rng.randrange(4, 30))
+    rank = sim.some_rank(not_on=())
+    sim.stuck.add(rank)
+    first = time_out(sim, [r for r in sim.cluster.ranks if r != rank], sim.work())
+    tag = sim.world.tag(sim.torch.version, rank)
+    sim.c10d(
+        rank,
+        first + 1,
+        "ProcessGroupNCCL.cpp",
+        1554,
+        f"{tag}Could not acquire GIL within 300 ms on exit, possible GIL induced hang",
+    )
+    settle(sim)
+    return identified(
+        sim, FaultCode.RANK_STALLED, rank, why="it alone never entered, and its interpreter did not answer"
+    )

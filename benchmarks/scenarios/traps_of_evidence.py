@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 from benchmarks.scenarios import kernel_text as kernel
 from benchmarks.scenarios.endings import Ending, collapse, lose_peers, settle, time_out
 from benchmarks.scenarios.expected import Accused, Expected
 from benchmarks.scenarios.faults_application import USER_FRAMES
+from benchmarks.scenarios.faults_waits import write_dumps
 from benchmarks.scenarios.journal import Line, Source
 from benchmarks.scenarios.layouts import Layout
 from benchmarks.scenarios.registry import identified, scenario
 from benchmarks.scenarios.simulation import Launcher, Simulation
-from benchmarks.scenarios.traps import raise_bug, running, with_counters
+from benchmarks.scenarios.torch_text import REDUCE_FRAMES, traceback
+from benchmarks.scenarios.traps import BUG, raise_bug, running, with_counters
 from correlator.core.vocabulary import CollateralKind, FaultCode, VerdictStatus
 
 
@@ -131,3 +135,58 @@ def initiator_and_agent_missing(sim: Simulation) -> Expected:
 
 def _marks(sim: Simulation) -> dict[int, str]:
     return {rank: marks[0][1] for rank, marks in sim.marks.items() if marks}
+
+
+@scenario("healthy", layouts=(Layout.FLAT, Layout.MERGED, Layout.TREE))
+def recovered_by_a_restart(sim: Simulation) -> Expected:
+    """Attempt 0 dies, attempt 1 trains to the end: the run did not fail."""
+    sim.launcher = Launcher.TORCHRUN
+    sim.has_console = False
+    rank, at = running(sim)
+    raise_bug(sim, rank, at)
+    collapse(sim, at + 0.4, Ending.PEERS, victim=rank)
+    sim.now = max(end.at for end in sim.ends.values()) + 15
+    _restart(sim, 1)
+    sim.train(25)
+    sim.finish()
+    return Expected(VerdictStatus.NO_FAILURE, why="the second attempt finishes on all ranks")
+
+
+@scenario("trap", layouts=(Layout.FLAT, Layout.MERGED, Layout.TASK))
+def dumps_of_an_older_run(sim: Simulation) -> Expected:
+    """Flight-recorder dumps of three days ago, of a stall of another rank, lie beside the logs of a bug."""
+    sim.torch = with_counters(sim)
+    rank, at = running(sim)
+    other = sim.some_rank(not_on=(sim.node_of(rank).index,))
+    seq = 4_000
+    last = {r: [(sim.world, seq - (r == other), "ALLREDUCE", 1_048_576, r == other)] for r in sim.cluster.ranks}
+    sim.now -= 3 * 86_400
+    write_dumps(sim, list(sim.cluster.ranks), {r: [sim.world] for r in sim.cluster.ranks}, last)
+    sim.now += 3 * 86_400
+    raise_bug(sim, rank, at)
+    collapse(sim, at + 0.4, victim=rank)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="the dumps are three days older than the run")
+
+
+@scenario("application", layouts=(Layout.TREE,))
+def only_error_files(sim: Simulation) -> Expected:
+    """The streams were not kept, torchrun's error.json files were: epoch seconds tell who was first."""
+    sim.has_console = False
+    rank, at = running(sim)
+    raise_bug(sim, rank, at)
+    collapse(sim, at + 3.4, Ending.PEERS, victim=rank)
+    said = {r for r in sim.cluster.ranks if any(k == CollateralKind.REMOTE_PEER_LOST for _, k in sim.marks.get(r, ()))}
+    sim.journal.keep(lambda line: line.rank is None)
+    texts = {r: sim.torch.remote_exception("socketProgress: Connection closed by remote peer")[0] for r in said}
+    texts[rank] = BUG[0]
+    for r, text in texts.items():
+        second = int(at if r == rank else min(when for when, _ in sim.marks[r])) + int(sim.node_of(r).offset_s)
+        node, local = sim.node_of(r).name, sim.cluster.local(r)
+        stack = "\n".join(traceback([text], USER_FRAMES if r == rank else REDUCE_FRAMES))
+        short = text.rpartition("torch.distributed.")[2]
+        content = {"message": {"message": short, "extraInfo": {"py_callstack": stack + "\n", "timestamp": str(second)}}}
+        name = f"{node}/torchrun/{sim.job}_error{sim.node_of(r).index:03d}/attempt_0/{local}/error.json"
+        sim.journal.files[name] = json.dumps(content).encode()
+    return identified(
+        sim, FaultCode.PYTHON_EXCEPTION, rank, why="its error file is of another kind, and three seconds older"
+    )

@@ -46,10 +46,9 @@ def align(events: pl.DataFrame, topology: Topology) -> Aligned:
     found, told = _fitted(timed, table, ends, splits)
     names = sorted({*ends, *topology.nodes}, key=natural)
     known = found or _alone(ends, topology)
+    known |= {one.node: one for one in _tied(known, zoned.ties)}
     unknown = (_unknown(name, splits) for name in names if name not in known)
-    estimates = [*known.values(), *unknown]
-    estimates += _tied(known, zoned.ties)
-    estimates.sort(key=lambda estimate: natural(estimate.node))
+    estimates = sorted([*known.values(), *unknown], key=lambda estimate: natural(estimate.node))
     return Aligned(filled(zoned.events, estimates), ClockModel(tuple(estimates), _words(told)))
 
 
@@ -136,14 +135,12 @@ def _tied(known: Mapping[str, ClockEstimate], ties: Sequence[Tie]) -> list[Clock
     found: list[ClockEstimate] = []
     for tie in ties:
         main = known.get(tie.main)
-        if tie.shift_ms is None:
-            found.append(_unknown(tie.domain, {}))
-        elif main is not None and main.offset_ms is not None:
+        if tie.shift_ms is not None and main is not None and main.offset_ms is not None:
             interval = main.interval_ms
             moved = None if interval is None else (interval[0] + tie.shift_ms, interval[1] + tie.shift_ms)
             offset = main.offset_ms + tie.shift_ms
             found.append(replace(main, node=tie.domain, offset_ms=offset, interval_ms=moved, timezone=tie.zone))
-    return [one for one in found if one.node not in known]
+    return found
 
 
 def _words(told: Sequence[Contradiction]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def clock_splits(timed: pl.DataFrame) -> dict[str, Split]:
         attribute("step_s").cast(pl.Float64, strict=False).alias("step_s"),
         attribute("direction").alias("direction"),
     )
-    told = pl.col("step_s").abs() >= _SMALL_S
+    told = pl.col("step_s").is_finite() & (pl.col("step_s").abs() >= _SMALL_S)
     last = (
         rows.filter(told.fill_null(value=False) | pl.col("direction").is_not_null())
         .sort("domain", "ns", "path", "line")

@@ -23,7 +23,7 @@ _COARSE_MS = 1000.0
 
 def anchored(events: pl.DataFrame) -> pl.DataFrame:
     """Events in which kernel lines without a wall time got one (time source `interpolated`), where that is possible."""
-    boot_only = pl.col("boot_seconds").is_not_null() & pl.col("timestamp").is_null() & _known_domain()
+    boot_only = pl.col("boot_seconds").is_finite() & pl.col("timestamp").is_null() & _known_domain()
     rows = events.with_row_index("_row")
     lone = rows.filter(boot_only)
     if lone.is_empty():
@@ -54,7 +54,7 @@ def _known_domain() -> pl.Expr:
 
 
 def _both(events: pl.DataFrame) -> pl.DataFrame:
-    rows = events.filter(pl.col("boot_seconds").is_not_null() & pl.col("timestamp").is_not_null() & _known_domain())
+    rows = events.filter(pl.col("boot_seconds").is_finite() & pl.col("timestamp").is_not_null() & _known_domain())
     return rows.select(
         pl.col("clock_domain").cast(pl.String).alias("domain"),
         pl.col("boot_seconds").alias("at"),
@@ -90,7 +90,7 @@ def _from_ranks(lone: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
         pl.col("clock_domain").cast(pl.String).alias("domain"),
         pl.col("gpu").cast(pl.String),
     ).filter((fault | ends) & _known_domain())
-    kernel = rows.filter((kind == str(FileKind.KERNEL_LOG)) & pl.col("boot_seconds").is_not_null())
+    kernel = rows.filter((kind == str(FileKind.KERNEL_LOG)) & pl.col("boot_seconds").is_finite())
     explicit = pl.col("time_source").cast(pl.String) == str(TimeSource.EXPLICIT)
     ranks = rows.filter((kind != str(FileKind.KERNEL_LOG)) & explicit & pl.col("timestamp").is_not_null()).select(
         "domain",

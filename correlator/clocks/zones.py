@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -23,6 +23,8 @@ _APART_NS = 600 * 10**9
 _NO_ZONE_NS = 3000 * 10**9
 """No zone is less than an hour from UTC: windows this close, with no printed zone that fits better, are one clock."""
 _MOST_ZONES_NS = 15 * 3600 * 10**9
+_REST_MS = 240_000
+"""Two clocks in order of minutes, and the error of an offset that few lines bear."""
 _ZONE = re.compile(r"([+-])(\d{2}):?(\d{2})?")
 
 
@@ -72,11 +74,21 @@ def split_zones(events: pl.DataFrame) -> Zoned:
         for other in sides[1:]:
             tie = _tie(domain, sides[0], other, votes, zones)
             if tie is not None:
+                tie = _named_apart(tie, ties)
                 ties.append(tie)
                 moved.append((domain, other.writer, tie.domain))
     if not moved:
         return Zoned(events, ())
-    return Zoned(_renamed(events, moved), tuple(ties))
+    return Zoned(_renamed(events, moved), tuple(dict.fromkeys(ties)))
+
+
+def _named_apart(tie: Tie, ties: list[Tie]) -> Tie:
+    """Two writers share a domain only where the same shift ties them; others get a number."""
+    name, number = tie.domain, 1
+    while any(one.domain == tie.domain and one.shift_ms != tie.shift_ms for one in ties):
+        number += 1
+        tie = replace(tie, domain=f"{name} {number}")
+    return tie
 
 
 def _tie(
@@ -134,7 +146,7 @@ def zone_of(offset_ms: float) -> int | None:
     """The whole-zone part of an offset against the others, ms; None where it is no whole zone plus a small rest."""
     quarters = round(offset_ms / QUARTER_MS)
     rest = offset_ms - quarters * QUARTER_MS
-    if quarters == 0 or abs(offset_ms) < 850_000 or abs(quarters) > 14 * 4 or abs(rest) > 120_000:
+    if quarters == 0 or abs(offset_ms) < 850_000 or abs(quarters) > 14 * 4 or abs(rest) > _REST_MS:
         return None
     return quarters * QUARTER_MS
 

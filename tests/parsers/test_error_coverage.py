@@ -27,16 +27,22 @@ def measure() -> Any:
     return module.Measure()
 
 
+@cache
+def coverage_of(run: Path) -> Any:
+    """Counts of one run, for both tests."""
+    return measure().run(run)
+
+
 @pytest.mark.parametrize("run", RUNS, ids=[run.parent.name for run in RUNS])
 def test_no_error_is_lost(run: Path) -> None:
     """As an event, or folded into the record that it belongs to."""
-    found = measure().run(run)
+    found = coverage_of(run)
     assert found.share >= 0.99, found.kinds.most_common(10)
 
 
 def test_few_of_them_are_kept_for_their_words_alone() -> None:
     """A kind of line that a known program prints has a name (healthy noise may be anything)."""
-    counted = [measure().run(run) for run in RUNS if "noisy" not in run.parent.name]
+    counted = [coverage_of(run) for run in RUNS if "noisy" not in run.parent.name]
     looking, unknown = sum(one.looking for one in counted), sum(one.unclassified for one in counted)
     assert looking > 1_000
     assert unknown <= 0.01 * looking
