@@ -1,7 +1,7 @@
 """What the fit works on: readings of shared moments (hubs) by the nodes of one component, as node x hub matrices.
 
 Hubs that all nodes saw make the matrices nearly full, so plain array algebra over them is both the shortest and the
-fastest form; `MOST_CELLS` and `most_hubs` keep it so for any run.
+fastest form; `most_hubs` keeps it so for any run.
 """
 
 from __future__ import annotations
