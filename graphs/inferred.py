@@ -120,6 +120,10 @@ def mismatches(hubs: Sequence[WaitHub]) -> list[Episode]:
     return episodes
 
 
+ENOUGH_AGENTS = 3
+"""With fewer launcher logs at hand, the one node without is as likely one whose files were not kept."""
+
+
 def missing_rendezvous(facts: Sequence[Fact], episodes: Sequence[Episode], topology: Topology) -> Episode | None:
     """Agents that gave up in the rendezvous only waited: for the one node that left no launcher line, else for the job."""
     waits = [e for e in episodes if e.code == FaultCode.RENDEZVOUS_TIMEOUT]
@@ -131,7 +135,7 @@ def missing_rendezvous(facts: Sequence[Fact], episodes: Sequence[Episode], topol
         if f.node is not None and f.file_kind is not FileKind.KERNEL_LOG and f.file_kind is not FileKind.SCHEDULER_LOG
     }
     absent = [node for node in topology.nodes if node not in agents]
-    node = absent[0] if len(absent) == 1 else None
+    node = absent[0] if len(absent) == 1 and len(agents) >= ENOUGH_AGENTS else None
     found = [e.head for e in waits]
     text = f"{len(found)} agents gave up in the rendezvous"
     text += f"; {node} left no launcher line" if node else "; nothing says who did not come"

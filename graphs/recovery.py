@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate
 
 import polars as pl
 
@@ -20,7 +18,7 @@ STEPS_AFTER = 2
 """Peers may still print the step in which a rank died; only a second one proves that training went on."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Advance:
     """Progress of one attempt: every printed step with its place, for "did training go on after this?"."""
 
@@ -35,14 +33,6 @@ class Advance:
     finished: tuple[Fact, ...] = ()
     printer_of: dict[str, str] = field(default_factory=dict, hash=False)
     """File -> signature of its progress lines: which trainer prints them."""
-
-    @cached_property
-    def tops(self) -> dict[str, list[int]]:
-        """File -> the highest step above each of its progress lines, and above its end."""
-        return {
-            path: list(accumulate((step for _, _, step in rows), max, initial=-1))
-            for path, rows in self.by_file.items()
-        }
 
     @property
     def last_step(self) -> int | None:
@@ -130,13 +120,19 @@ def _count_after(rows: Sequence[tuple[int, int]], ns: int) -> int:
 
 
 def _same_file_progress(fact: Fact, advance: Advance) -> int:
-    """New steps printed after the fact in its own file, up to STEPS_AFTER; by the same rank where ranks are told apart."""
+    """New steps printed after the fact in its own file, up to STEPS_AFTER; by the same rank where ranks are told apart.
+
+    Steps that fall back are another log that was appended, or another attempt: they say nothing about this one.
+    """
     rows = advance.by_file.get(fact.file, [])
     begin = bisect_right(rows, fact.line, key=lambda row: row[0])
-    top = advance.tops.get(fact.file, [-1])[begin]
+    top = last = rows[begin - 1][2] if begin else -1
     new: set[int] = set()
-    for line, rank, step in rows[begin:]:
-        if line > fact.line and step > top and _same(rank, fact.rank):
+    for _, rank, step in rows[begin:]:
+        if step + 1 < last:
+            break
+        last = step
+        if step > top and _same(rank, fact.rank):
             new.add(step)
             if len(new) >= STEPS_AFTER:
                 break

@@ -19,7 +19,7 @@ from correlator.reports import ReportFormat, render
 from correlator.reports.json import json_schema, to_jsonable
 
 CONTRACT = {
-    "": "schema run verdict hypotheses collateral context actions checkpoint clocks missing_evidence skipped warnings",
+    "": "schema run verdict hypotheses collateral episodes context actions checkpoint clocks missing_evidence skipped warnings",
     "run": "path world_size ranks_seen nodes files lines attempts first_time last_time",
     "verdict": "status confidence summary initiators",
     "verdict.initiators": "rank local_rank node gpu pid fault class time time_uncertainty_ms phase step evidence",
@@ -29,7 +29,7 @@ CONTRACT = {
     "context": "file line text",
     "actions": "first commands verify resume",
     "checkpoint": "last_good_step last_complete safe_to_resume_from why",
-    "clocks": "node offset_ms interval_ms drift_ppm timezone evidence status",
+    "clocks": "node offset_ms interval_ms drift_ppm timezone evidence status reference as_of_ms kinds steps",
     "skipped": "file reason",
 }
 
