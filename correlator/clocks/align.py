@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 
 from correlator.clocks.clock_lines import Split, clock_splits
@@ -85,6 +86,8 @@ def _fitted(
     told: list[Contradiction] = []
     for component in components(table, ends):
         fitted = fit(component.readings)
+        if not np.isfinite(fitted.offset_ms).all():
+            continue  # readings that no fit can join leave these clocks unknown, never a number that is none
         chosen = estimates_of(component, fitted)
         missed = _violated(lines, component, fitted, chosen)
         told += [*missed, *disagreements(component, fitted)]

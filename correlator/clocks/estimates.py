@@ -53,8 +53,6 @@ def reference_of(found: Fit) -> int:
     counts = found.used.sum(axis=1)
     distance = np.abs(found.offset_ms - np.median(found.offset_ms))
     usual = distance <= max(_USUAL_MS, 2 * float(np.median(distance)))
-    if not usual.any():
-        usual = np.ones_like(usual)  # offsets that are no numbers leave nobody in line
     enough = counts >= 0.9 * counts[usual].max()
     return int(np.flatnonzero(usual & enough)[0])
 
