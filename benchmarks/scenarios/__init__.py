@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks.scenarios import (
     faults_application,
     faults_cuda,
+    faults_gpu,
     faults_native,
     faults_network,
     faults_waits,
@@ -29,6 +30,7 @@ from benchmarks.scenarios.simulation import new_simulation
 
 FAMILIES = (
     faults_cuda,
+    faults_gpu,
     faults_native,
     faults_waits,
     faults_network,

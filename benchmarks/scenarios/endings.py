@@ -145,7 +145,7 @@ def _cut(sim: Simulation, node: Node, left: dict[int, End], at: float, kind: str
     """End the workers of a node that are still there with SIGTERM; returns them."""
     ended = [r for r in sim.cluster.on(node) if r not in left or left[r].at > at]
     for rank in ended:
-        sim.journal.silence(rank, at + 0.02)
+        sim.journal.silence(rank, at)
         sim.marks[rank] = [mark for mark in sim.marks.get(rank, []) if mark[0] <= at] or [(at, kind)]
         left[rank] = End(at + (30.5 if rank in sim.stuck else 0.3), -9 if rank in sim.stuck else -15)
     return ended
