@@ -23,7 +23,7 @@ from correlator.graphs.placing import place_node_faults
 from correlator.graphs.recovery import Advance, advance_of, last_steps, recovered
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import Edge, Rejection, Scene
-from correlator.graphs.silence import silent_ranks
+from correlator.graphs.silence import Explained, silent_ranks
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,11 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     hubs = [hub for hub in wait_hubs(run, facts, attempt) if hub.waiters]
     episodes += mismatches(hubs)
     waiting = {rank for hub in hubs for rank in hub.waiters}
-    faults = [e for e in episodes if e.role is Role.INITIATING and e.code != FaultCode.NATIVE_ABORT]
+    faults = [e for e in episodes if e.role is Role.INITIATING and not _bare_abort(e)]
     faulty = frozenset(e.rank for e in faults if e.rank is not None and e.rank not in waiting)
-    episodes = place_node_faults([*episodes, *silent_ranks(hubs, facts, run.topology, faulty, attempt)])
+    unlinked = frozenset(e.node for e in faults if e.code == FaultCode.NETWORK_FAULT and e.node is not None)
+    silent = silent_ranks(hubs, facts, run.topology, Explained(faulty, unlinked), attempt)
+    episodes = place_node_faults([*episodes, *silent])
     missing = missing_rendezvous(facts, episodes, run.topology)
     episodes += [missing] if missing else []
     episodes += stops(facts)
@@ -74,6 +76,11 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     )
     graph, rejections = draw(scene)
     return AttemptGraph(scene, graph, rejections, tuple(survived), advance)
+
+
+def _bare_abort(episode: Episode) -> bool:
+    """Exit code -6 alone: a watchdog ends a stalled rank that way too, so it does not explain why the rank stayed away."""
+    return episode.code == FaultCode.NATIVE_ABORT and bool(episode.inferred)
 
 
 _APPLICATION_KERNEL = (FaultCode.GPU_MMU_FAULT, FaultCode.NATIVE_SEGFAULT)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from correlator.core.model import Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
@@ -11,18 +12,25 @@ from correlator.graphs.facts import Fact
 from correlator.graphs.hubs import WaitHub
 
 
-def silent_ranks(
-    hubs: Sequence[WaitHub], facts: Sequence[Fact], topology: Topology, explained: frozenset[int], attempt: int
-) -> list[Episode]:
-    """Ranks at the end of every wait chain: missing from a hub, waiting in none, and not explained by anything.
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What already says why ranks stayed away."""
 
-    `explained` are ranks with a fault of their own. A hub whose absentees include such a rank needs no silent one.
-    """
+    ranks: frozenset[int]
+    """Ranks with a fault of their own: a hub whose absentees include one needs no silent rank."""
+    unlinked_nodes: frozenset[str]
+    """Nodes that report a network fault: it explains absentees that lost their peers."""
+
+
+def silent_ranks(
+    hubs: Sequence[WaitHub], facts: Sequence[Fact], topology: Topology, explained: Explained, attempt: int
+) -> list[Episode]:
+    """Ranks at the end of every wait chain: missing from a hub, waiting in none, and not explained by anything."""
     waiting = {rank for hub in hubs for rank in hub.waiters}
     unheard = frozenset(rank for hub in hubs for rank in hub.unknown)
     silent: dict[int, WaitHub] = {}
     for hub in hubs:
-        if hub.deviating or (hub.missing & explained) or (hub.unknown & explained):
+        if hub.deviating or (hub.missing & explained.ranks) or (hub.unknown & explained.ranks):
             continue
         absent = hub.missing - waiting
         if not hub.missing and len(hub.unknown) == 1 and hub.unknown == unheard:
@@ -33,8 +41,9 @@ def silent_ranks(
             silent.setdefault(rank, hub)
     if not silent:
         silent = _only_one_left(hubs, waiting, topology)
-    suspects = _without_signs_of_waiting(_smallest(silent, hubs), facts)
-    suspects = _not_just_stopped_first(suspects, silent, facts)
+    suspects = _not_just_stopped_first(_smallest(silent, hubs), silent, facts)
+    suspects = _still_linked(suspects, silent, facts, topology, explained.unlinked_nodes)
+    suspects = _without_signs_of_waiting(suspects, facts)
     gone = _gone_nodes(suspects, topology, facts)
     episodes = [_lost_node(node, silent, topology, facts) for node in gone]
     for rank in sorted(suspects):
@@ -80,7 +89,7 @@ def _only_one_left(hubs: Sequence[WaitHub], waiting: set[int], topology: Topolog
 
 
 def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], facts: Sequence[Fact]) -> set[int]:
-    """Drops suspects that an agent ended because a waiter on their node had already given up.
+    """Drops suspects that an agent ended because a rank of their node had given up waiting or had lost a peer.
 
     They would have timed out a moment later; only their own counters could tell that they had stayed behind.
     """
@@ -88,7 +97,9 @@ def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], fact
         return suspects
     signalled = [f for f in facts if f.name == Context.WORKER_SIGNALLED]
     told = {f.rank: f for f in signalled if f.rank is not None and f.rank in suspects}
-    waiting_nodes = {f.node for hub in silent.values() for f in hub.waiters.values() if f.node is not None}
+    gave_up = [f for hub in silent.values() for f in hub.waiters.values()]
+    gave_up += [f for f in facts if f.name == CollateralKind.REMOTE_PEER_LOST and f.rank not in told]
+    waiting_nodes = {f.node for f in gave_up if f.node is not None}
     stopped = {
         rank
         for rank, fact in told.items()
@@ -161,6 +172,43 @@ def _without_signs_of_waiting(suspects: set[int], facts: Sequence[Fact]) -> set[
     came |= {f.rank for f in standing if f.rank is not None}
     left = suspects - came
     return left or suspects
+
+
+def _still_linked(
+    suspects: set[int], silent: dict[int, WaitHub], facts: Sequence[Fact], topology: Topology, unlinked: frozenset[str]
+) -> set[int]:
+    """Drops suspects that a broken link took away: they had come, lost a peer at once, and so never ran into the timeout.
+
+    A rank that stalled elsewhere loses its peers too, but only after they gave up. So the loss counts where it came before
+    every timeout of the hub, or where no times tell and all suspects lost peers while a suspect's node reports a link down.
+    """
+    lost = [f for f in facts if f.name == CollateralKind.REMOTE_PEER_LOST and f.rank in suspects]
+    losers = {f.rank for f in lost if f.rank is not None}
+    nodes = {place.node for place in topology.ranks if place.rank in suspects}
+    if suspects and losers == suspects and nodes & unlinked:
+        return set()
+    early = {f.rank for f in lost if f.rank is not None and _before_all(f, silent[f.rank].waiters.values())}
+    return suspects - early
+
+
+CLEARLY_EARLIER_NS = 1_000_000_000
+"""Beyond the clocks' own uncertainty: lines of one failure are printed within about a second."""
+
+
+def _before_all(fact: Fact, others: Iterable[Fact]) -> bool:
+    """True only where every other line is timed and later than `fact` beyond doubt."""
+    if fact.aligned_ns is None or fact.inherited:
+        return False
+    return all(
+        other.aligned_ns is not None
+        and other.name == CollateralKind.COLLECTIVE_TIMEOUT
+        and other.aligned_ns - fact.aligned_ns > CLEARLY_EARLIER_NS + _doubt_ns(fact) + _doubt_ns(other)
+        for other in others
+    )
+
+
+def _doubt_ns(fact: Fact) -> int:
+    return int((fact.uncertainty_ms + fact.granularity_ms) * 1e6)
 
 
 def _main_thread(fact: Fact) -> bool:
