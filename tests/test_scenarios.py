@@ -134,3 +134,22 @@ def test_verdicts_on_a_sample(tmp_path: Path) -> None:
     assert not wrong
     right = [name for name, judgement in found.items() if judgement.grade is Grade.RIGHT]
     assert len(right) >= LEAST_RIGHT, {name: judgement.why for name, judgement in found.items() if name not in right}
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "seed"),
+    [
+        ("heap_corruption", Layout.FLAT, 3),
+        ("heap_corruption", Layout.TASK, 1),
+        ("link_down", Layout.TREE, 3),
+        ("link_down", Layout.TASK, 2),
+        ("stalled_rank", Layout.TREE, 3),
+    ],
+)
+def test_silence_is_blamed_only_where_nothing_else_explains_it(
+    name: str, layout: Layout, seed: int, tmp_path: Path
+) -> None:
+    """Ranks that aborted with a message, lost their link or were stopped with a sibling are not silent; a stalled one is."""
+    judgement = diagnose(tmp_path, build(name, layout, seed, tmp_path))
+    assert judgement.grade is Grade.RIGHT, judgement.why
+    assert judgement.fault_right, judgement.why
