@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import networkx as nx
 
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
+from correlator.graphs.dump_age import stale_dumps
 from correlator.graphs.episodes import Episode, build_episodes
 from correlator.graphs.exits import exit_episodes, place_memory_kills, process_ends
 from correlator.graphs.facts import Fact, RunFacts
@@ -36,11 +37,14 @@ class AttemptGraph:
     survived: tuple[Episode, ...]
     """Episodes after which training went on; shown, never blamed."""
     advance: Advance
+    stale_dumps: frozenset[str] = frozenset()
+    """Files of flight-recorder dumps that an older run left; set aside."""
 
 
 def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> AttemptGraph:
     """Episodes, inferred episodes, hubs and edges of an attempt."""
-    facts = [fact for fact in all_facts if fact.attempt == attempt]
+    stale = stale_dumps(run.events, attempt, run.clocks)
+    facts = [fact for fact in all_facts if fact.attempt == attempt and fact.file not in stale]
     torn = {(report.path, report.lines) for report in run.reports if report.cut_off}
     advance = advance_of(run.events, list(facts), attempt, run.clocks)
     stated = place_node_faults([_weakened(e, facts, torn) for e in build_episodes(facts)])
@@ -50,7 +54,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
     episodes = place_memory_kills([*episodes, *exit_episodes(ends, 0)])
     episodes += lost_nodes(facts, run.topology)
-    hubs = [hub for hub in wait_hubs(run, facts, attempt) if hub.waiters]
+    hubs = [hub for hub in wait_hubs(run, facts, attempt, stale) if hub.waiters]
     episodes += mismatches(hubs)
     waiting = {rank for hub in hubs for rank in hub.waiters}
     faults = [e for e in episodes if e.role is Role.INITIATING and not _bare_abort(e)]
@@ -75,7 +79,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
         last_steps=last_steps(run.events, attempt),
     )
     graph, rejections = draw(scene)
-    return AttemptGraph(scene, graph, rejections, tuple(survived), advance)
+    return AttemptGraph(scene, graph, rejections, tuple(survived), advance, stale)
 
 
 def _bare_abort(episode: Episode) -> bool:

@@ -92,10 +92,13 @@ class _Progress:
     completed: int | None = None
 
 
-def wait_hubs(run: RunFacts, facts: Sequence[Fact], attempt: int) -> list[WaitHub]:
-    """All hubs of an attempt in which at least one rank was left waiting, smallest group first."""
+def wait_hubs(
+    run: RunFacts, facts: Sequence[Fact], attempt: int, set_aside: frozenset[str] = frozenset()
+) -> list[WaitHub]:
+    """All hubs of an attempt in which at least one rank was left waiting, smallest group first; some files set aside."""
     facts = [fact for fact in facts if fact.attempt == attempt]
-    entries = [e for e in facts_of(run.events, (Context.COLLECTIVE_ENTRY,)) if e.attempt == attempt]
+    recorded = facts_of(run.events, (Context.COLLECTIVE_ENTRY,))
+    entries = [e for e in recorded if e.attempt == attempt and e.file not in set_aside]
     status = _status(facts, entries)
     group_of = _group_by_rank_and_seq(facts)
     waits: dict[tuple[str, int | None], dict[int, Fact]] = {}

@@ -36,8 +36,8 @@ def missing_evidence(attempt: AttemptGraph, roots: Sequence[Episode], reports: S
             asked.insert(0, f"log of rank {root.rank}")
     hubs = attempt.scene.hubs
     if hubs and not roots:
-        dumped = {report.rank for report in reports if report.kind is FileKind.FLIGHT_RECORDER}
-        if not dumped:
+        dumps = {report.path for report in reports if report.kind is FileKind.FLIGHT_RECORDER}
+        if dumps <= attempt.stale_dumps:
             asked.append(
                 "flight recorder dumps of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE, TORCH_NCCL_DUMP_ON_TIMEOUT)"
             )
@@ -48,6 +48,9 @@ def missing_evidence(attempt: AttemptGraph, roots: Sequence[Episode], reports: S
     if not roots:
         asked += [f"logs and kernel log of {node}" for node in _named_peers(attempt) if node not in kernel_nodes]
         asked = asked or ["NCCL_DEBUG=INFO output or flight recorder dumps of all ranks"]
+    if attempt.stale_dumps:
+        number = len(attempt.stale_dumps)
+        asked.append(f"flight recorder dumps of this failure (the {number} at hand are of an older run)")
     asked += _cut_off(reports)
     return list(dict.fromkeys(asked))
 
