@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
 from correlator.graphs.dump_age import stale_dumps
 from correlator.graphs.episodes import Episode, build_episodes
 from correlator.graphs.exits import exit_episodes, place_memory_kills, process_ends
@@ -25,6 +25,7 @@ from correlator.graphs.recovery import Advance, advance_of, last_steps, recovere
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import Edge, Rejection, Scene
 from correlator.graphs.silence import Explained, silent_ranks
+from correlator.graphs.vanished import vanished_node
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     """Episodes, inferred episodes, hubs and edges of an attempt."""
     stale = stale_dumps(run.events, attempt, run.clocks)
     facts = [fact for fact in all_facts if fact.attempt == attempt and fact.file not in stale]
-    torn = {(report.path, report.lines) for report in run.reports if report.cut_off}
+    torn = {(r.path, r.lines) for r in run.reports if r.cut_off and r.kind is not FileKind.ERROR_FILE}
     advance = advance_of(run.events, list(facts), attempt, run.clocks)
     stated = place_node_faults([_weakened(e, facts, torn) for e in build_episodes(facts)])
     survived = [e for e in stated if recovered(e, advance, run.clocks)]
@@ -67,6 +68,8 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     episodes += stops(facts)
     outside = told_from_outside(facts, episodes)
     episodes += [outside] if outside else []
+    vanished = vanished_node(facts, episodes, run.topology, attempt)
+    episodes += [vanished] if vanished else []
     episodes = [replace(e, id=f"e{number}") for number, e in enumerate(episodes)]
     scene = Scene(
         attempt=attempt,

@@ -37,10 +37,11 @@ def stale_dumps(events: pl.DataFrame, attempt: int, clocks: ClockModel) -> froze
     by_stamp = max((newest.printed_ns for newest in limits), default=0)
     by_clock: dict[str | None, int] = {}
     for newest in limits:
-        by_clock[newest.reference] = max(newest.aligned_ns or 0, by_clock.get(newest.reference, 0))
+        if newest.aligned_ns is not None:
+            by_clock[newest.reference] = max(newest.aligned_ns, by_clock.get(newest.reference, newest.aligned_ns))
     stale = set()
     for newest in _newest(entries, clocks):
-        limit = by_clock.get(newest.reference) if newest.reference is not None else None
+        limit = by_clock.get(newest.reference)
         if limit is None or newest.aligned_ns is None:
             old = newest.printed_ns < by_stamp - SLACK_NS - ZONES_NS
         else:

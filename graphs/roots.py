@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import HARDWARE_KERNEL, Episode
+from correlator.graphs.facts import Fact
 from correlator.graphs.scene import WEAK, Scene
 
 EXPLAINED_AT = 0.5
@@ -54,6 +55,7 @@ def find_roots(attempt: AttemptGraph) -> Roots:
             candidates.append(episode)
     candidates = _waited_after(scene, candidates, ruled) or candidates
     candidates = _spoke_later(scene, candidates, ruled)
+    candidates = _lived_on(scene, candidates, ruled)
     candidates = _weaker(candidates, ruled)
     candidates = _external_after(scene, candidates, ruled)
     candidates = _later(scene, candidates, ruled)
@@ -100,8 +102,7 @@ def _spoke_later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]
     caught: list[Episode] = []
     for episode in candidates:
         head = episode.head
-        untimed = head.exception_type is not None and all(f.inherited or f.printed_ns is None for f in episode.facts)
-        later = untimed and any(
+        later = _bare_exception(episode) and any(
             e.code in _STILL_ALIVE and any(f.file == head.file and f.line > head.line for f in e.facts)
             for e in scene.by_rank.get(episode.rank if episode.rank is not None else -1, ())
         )
@@ -110,6 +111,41 @@ def _spoke_later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]
         return list(candidates)
     ruled += [Ruled(episode, "the rank went on after it and lost its peers later") for episode in caught]
     return kept
+
+
+def _lived_on(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
+    """An untimed exception that nothing shows to have ended its process gives way to those that did end theirs.
+
+    A process ends by an exception where a launcher reports its own exit code, or torch's hook or error file printed it; it
+    lived on where a launcher or scheduler had to stop it, or where torch's hook printed others' tracebacks and not this one.
+    """
+    own = {end.rank for end in scene.ends if not end.told and end.exit_code > 0}
+    stopped = scene.stopped_ranks
+    fatal = [e for e in candidates if e.rank in own or any(_uncaught(f) for f in e.facts)]
+    hooked = any(f.attribute("excepthook") for e in fatal for f in e.facts)
+    unhooked = _started(scene) if hooked else frozenset()
+    caught = [e for e in candidates if e not in fatal and _bare_exception(e) and e.rank in stopped | unhooked]
+    if not fatal or not caught:
+        return list(candidates)
+    ruled += [Ruled(episode, "its process went on after it, others ended by theirs") for episode in caught]
+    return [e for e in candidates if e not in caught]
+
+
+def _started(scene: Scene) -> frozenset[int]:
+    """Ranks that were past the setup of their process group, so that torch's hook was in place."""
+    ranks = {rank for rank, _ in scene.last_steps if rank is not None}
+    return frozenset(ranks | {f.rank for f in scene.facts if f.name == Context.NCCL_COMM_INIT and f.rank is not None})
+
+
+def _uncaught(fact: Fact) -> bool:
+    return fact.file_kind is FileKind.ERROR_FILE or fact.attribute("excepthook") is not None
+
+
+def _bare_exception(episode: Episode) -> bool:
+    """A raised exception whose lines carry no time of their own."""
+    return any(f.exception_type is not None for f in episode.facts) and all(
+        f.inherited or f.printed_ns is None for f in episode.facts
+    )
 
 
 def _weaker(candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:

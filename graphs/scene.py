@@ -84,6 +84,12 @@ class Scene:
         return found
 
     @cached_property
+    def stopped_ranks(self) -> frozenset[int]:
+        """Ranks whose processes were alive until a launcher or scheduler ended them."""
+        signalled = {f.rank for f in self.facts if f.name == Context.WORKER_SIGNALLED and f.rank is not None}
+        return frozenset(signalled | {end.rank for end in self.ends if end.told or end.exit_code == -15})
+
+    @cached_property
     def cancelled(self) -> Fact | None:
         """The scheduler's first word that it cancels the step or job."""
         return next((fact for fact in self.facts if fact.name == Context.SCHEDULER_CANCELLED), None)

@@ -18,6 +18,10 @@ _RAISED = re.compile(
 )
 
 
+# torch >= 2.2 prints tracebacks that nobody caught as `[rank3]: Traceback ...`, from the process group's setup on
+# (formats.md A1): what stands behind that prefix and no logger's own head ended its process.
+
+
 def default_event(
     pattern: LinePattern,
     dialect: str,
@@ -66,6 +70,8 @@ def default_event(
     }
     fields |= overrides
     fields["attributes"] = _with_prefix(fields["attributes"], prefix)
+    if fields.get("exception_type") and record is not None and prefix.layers[-1:] == (Layer.RANK,):
+        fields["attributes"] += (("excepthook", "torch"),)
     return Event(**fields)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.scenarios import kernel_text as kernel
 from benchmarks.scenarios.endings import Ending, collapse, lose_peers, lose_store, settle, time_out
-from benchmarks.scenarios.expected import Expected
+from benchmarks.scenarios.expected import Accused, Expected
 from benchmarks.scenarios.faults_application import USER_FRAMES
 from benchmarks.scenarios.faults_native import LOADER_FRAMES
 from benchmarks.scenarios.journal import Source
@@ -281,7 +281,10 @@ def two_faults_in_order(sim: Simulation) -> Expected:
     sim.dies(other, late + 0.3, 1)
     lose_peers(sim, at + 21, rank)
     settle(sim)
-    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, why="twenty seconds earlier, clocks that agree")
+    both = (Accused(FaultCode.PYTHON_EXCEPTION, rank), Accused(FaultCode.CUDA_OOM, other))
+    # Only a reported end dates a traceback from above; without one, both is an honest answer.
+    also = (both,)
+    return identified(sim, FaultCode.PYTHON_EXCEPTION, rank, also=also, why="twenty seconds earlier, clocks that agree")
 
 
 @scenario("trap", skewed=False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from correlator.core.vocabulary import FaultCode, Role
+from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
 from correlator.graphs.episodes import HARDWARE_KERNEL, Episode, gap_s
+from correlator.graphs.facts import order_of
 from correlator.graphs.scene import Edge, Rejection, Scene
 
 XID_LAG_S = 10.0
@@ -29,13 +30,21 @@ def device_fault(scene: Scene) -> Iterator[Edge | Rejection]:
 def _device_edge(scene: Scene, cause: Episode, effect: Episode) -> Edge | Rejection:
     reach_s = XID_REACH_S if cause.code in HARDWARE_KERNEL else SOFT_REACH_S
     gap = gap_s(cause, effect, scene.clocks)
-    if gap is not None and (gap[1] < -XID_LAG_S or gap[0] > reach_s):
+    if gap is not None and (gap[1] < -XID_LAG_S or gap[0] > reach_s) and not _while_waiting(scene, cause, effect):
         reason = "the kernel line came after the error" if gap[1] < -XID_LAG_S else "the kernel line is too old"
         return Rejection(cause.id, effect.id, "E10", reason)
     if cause.code in (FaultCode.GPU_MMU_FAULT, FaultCode.NATIVE_SEGFAULT) and effect.role is Role.INITIATING:
         # The driver's page fault and the process' own error are one event; the process' words name it better.
         return Edge(effect.id, cause.id, "E10", 0.97, "the driver logged the process' own fault")
     return Edge(cause.id, effect.id, "E10", 0.97, f"{cause.code} on the rank's GPU {cause.gpu or ''}".rstrip())
+
+
+def _while_waiting(scene: Scene, cause: Episode, effect: Episode) -> bool:
+    """A rank held up by its device: the driver may note it at any time until its peers give up waiting."""
+    if effect.code != FaultCode.RANK_STALLED or cause.code not in HARDWARE_KERNEL or effect.began is None:
+        return False
+    gave_up = [f for f in effect.facts if f.name == CollateralKind.COLLECTIVE_TIMEOUT]
+    return any(order_of(cause.head, fact, scene.clocks) is Order.BEFORE for fact in gave_up)
 
 
 def host_memory(scene: Scene) -> Iterator[Edge | Rejection]:

@@ -38,8 +38,8 @@ def _first_cause(scene: Scene, faults: list[Episode], effect: Episode) -> Episod
             continue  # a rank that waited long enough to time out was alive: waits belong to hubs
         if _is_end(effect) and not _is_end(cause):
             return cause
-        if _is_end(cause):
-            continue
+        if _is_end(cause) or (cause.code == FaultCode.RANK_STALLED and effect.from_kernel):
+            continue  # a device's fault is why its rank stayed away, whenever the kernel came to write it down
         order = scene.order(cause, effect)
         if order is Order.BEFORE or (order is Order.INDISTINGUISHABLE and effect.role is Role.COLLATERAL):
             return cause

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import polars as pl
 import pytest
 
+from correlator.core.files import FileReport
 from correlator.core.model import ClockEstimate, ClockModel, RankPlace, Topology
 from correlator.core.schema import polars_schema
 from correlator.core.vocabulary import ClockStatus, CollateralKind, FaultCode, FileKind, Role
@@ -33,6 +34,7 @@ class RunBuilder:
     silent_ranks: frozenset[int] = frozenset()
     tasks_are_ranks: bool = False
     rows: list[dict[str, object]] = field(default_factory=list)
+    reports: tuple[FileReport, ...] = ()
 
     def node_of(self, rank: int) -> str:
         return f"node{rank // self.per_node:02d}"
@@ -131,7 +133,7 @@ class RunBuilder:
         raw = {name: (pl.Int64 if name in time else dtype) for name, dtype in schema.items()}
         rows = [{name: row.get(name) for name in schema} for row in self.rows]
         table = pl.DataFrame(rows, schema=raw).with_columns(pl.col(name).cast(schema[name]) for name in time)
-        return judge(RunFacts(table, self.topology(), self.clocks(), ()))
+        return judge(RunFacts(table, self.topology(), self.clocks(), self.reports))
 
 
 @pytest.fixture
