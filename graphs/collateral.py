@@ -81,13 +81,21 @@ def _kind(
         kind = CollateralKind.TERMINATED_BY_LAUNCHER if _signalled_only(roots) else CollateralKind(stop.code)
         return kind, stop.facts, stop.id
     if faults:
-        waited = faults[0].code == FaultCode.RENDEZVOUS_TIMEOUT
-        kind = CollateralKind.COLLECTIVE_TIMEOUT if waited else CollateralKind.SECONDARY_ABORT
-        return kind, faults[0].facts, faults[0].id
+        kind, shown = _dragged(faults, roots)
+        return kind, shown.facts, shown.id
     told = [e for e in scene.by_rank.get(rank, ()) if e.code in _TOLD]
     if told:
         return told[0].code, told[0].facts, told[0].id
     return _by_scheduler(scene, node, roots)
+
+
+def _dragged(faults: Sequence[Episode], roots: Sequence[Episode]) -> tuple[CollateralKind, Episode]:
+    """What a rank's own fault is worth where another started it: a wait that ran out, a stop, or an end that followed."""
+    waited = next((e for e in faults if e.code == FaultCode.RENDEZVOUS_TIMEOUT), None)
+    if waited is not None:
+        return CollateralKind.COLLECTIVE_TIMEOUT, waited
+    cancelled = all(root.code == FaultCode.PREEMPTED for root in roots) and not _signalled_only(roots)
+    return CollateralKind.SCHEDULER_CANCEL if cancelled else CollateralKind.SECONDARY_ABORT, faults[0]
 
 
 def _signalled_only(roots: Sequence[Episode]) -> bool:

@@ -124,7 +124,12 @@ def _lived_on(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -
     fatal = [e for e in candidates if e.rank in own or any(_uncaught(f) for f in e.facts)]
     hooked = any(f.attribute("excepthook") for e in fatal for f in e.facts)
     unhooked = _started(scene) if hooked else frozenset()
-    caught = [e for e in candidates if e not in fatal and _bare_exception(e) and e.rank in stopped | unhooked]
+    alike = {e.code for e in fatal}  # one fault all over a node: whoever had not left yet was stopped in leaving
+    caught = [
+        e
+        for e in candidates
+        if e not in fatal and e.code not in alike and _bare_exception(e) and e.rank in stopped | unhooked
+    ]
     if not fatal or not caught:
         return list(candidates)
     ruled += [Ruled(episode, "its process went on after it, others ended by theirs") for episode in caught]
