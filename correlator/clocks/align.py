@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from correlator.clocks.bounds import bounded
 from correlator.clocks.clock_lines import Split, clock_splits
+from correlator.clocks.coarse import coarse
 from correlator.clocks.estimates import estimates_of
-from correlator.clocks.evidence import Component, components, readings
+from correlator.clocks.evidence import components, readings
 from correlator.clocks.filling import filled
 from correlator.clocks.fit import Fit, fit
 from correlator.clocks.kernel_time import anchored
+from correlator.clocks.readings import Readings
 from correlator.clocks.stamps import timed_events
 from correlator.clocks.validators import Contradiction, disagreements, messages, rejected, violations, widening
 from correlator.clocks.zones import Tie, split_zones
@@ -85,27 +88,27 @@ def _fitted(
     estimates: dict[str, ClockEstimate] = {}
     told: list[Contradiction] = []
     for component in components(table, ends):
-        fitted = fit(component.readings)
-        if not np.isfinite(fitted.offset_ms).all():
-            continue  # readings that no fit can join leave these clocks unknown, never a number that is none
+        fitted = _fit_or_medians(component.readings)
         chosen = estimates_of(component, fitted)
-        missed = _violated(lines, component, fitted, chosen)
+        unbelieved = rejected(component, fitted)
+        missed = violations(lines, chosen, unbelieved)
         told += [*missed, *disagreements(component, fitted)]
         wider = widening(missed)
-        for estimate in chosen:
+        held = [_widened(estimate, wider.get(estimate.node, 0.0)) for estimate in chosen]
+        for estimate in bounded(held, lines, unbelieved):
             split = splits.get(estimate.node)
             one = estimate if split is None else _split(estimate, split)
-            estimates[one.node] = _widened(one, wider.get(one.node, 0.0))
+            estimates[one.node] = one
     return estimates, told
 
 
-def _violated(
-    lines: pl.DataFrame, component: Component, fitted: Fit, chosen: tuple[ClockEstimate, ...]
-) -> list[Contradiction]:
-    rows = [(e.node, *e.interval_ms) for e in chosen if e.interval_ms is not None]
-    schema = {"domain": pl.String, "low": pl.Float64, "high": pl.Float64}
-    bounds = pl.DataFrame(rows, schema=schema, orient="row")
-    return violations(lines, bounds, rejected(component, fitted))
+def _fit_or_medians(data: Readings) -> Fit:
+    """Readings that no fit can join (years apart, one long chain) still have medians."""
+    try:
+        fitted = fit(data)
+    except np.linalg.LinAlgError:
+        return coarse(data)
+    return fitted if np.isfinite(fitted.offset_ms).all() else coarse(data)
 
 
 def _split(estimate: ClockEstimate, split: Split) -> ClockEstimate:

@@ -24,6 +24,8 @@ def estimates_of(component: Component, found: Fit) -> tuple[ClockEstimate, ...]:
     drift = found.drift_ppm - found.drift_ppm[reference]
     estimates = []
     for index, domain in enumerate(component.domains):
+        if not np.isfinite(found.offset_ms[index]):
+            continue  # not reached: unknown, never a number that is none
         low, high = float(found.low_ms[index]) - zero, float(found.high_ms[index]) - zero
         bounded = bool(np.isfinite(low) and np.isfinite(high))
         known = bool(np.isfinite(drift[index]))
@@ -51,8 +53,8 @@ def reference_of(found: Fit) -> int:
     Moving another clock does not change the choice, so offsets stay comparable.
     """
     counts = found.used.sum(axis=1)
-    distance = np.abs(found.offset_ms - np.median(found.offset_ms))
-    usual = distance <= max(_USUAL_MS, 2 * float(np.median(distance)))
+    distance = np.abs(found.offset_ms - np.nanmedian(found.offset_ms))
+    usual = distance <= max(_USUAL_MS, 2 * float(np.nanmedian(distance)))
     enough = counts >= 0.9 * counts[usual].max()
     return int(np.flatnonzero(usual & enough)[0])
 

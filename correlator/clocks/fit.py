@@ -19,6 +19,9 @@ _SETTLED_MS = 0.2
 _HUBER = 1.5
 _AGREED_MS = 60_000.0
 """A hub whose nodes differ by more, once their offsets are off, mixes different moments."""
+_ONE_TIME_MS = DAY_MS
+_SHARE = 0.25
+"""The failure is looked for where at least this share of the nodes was seen within a day."""
 _OUTLIER = 6.0
 _WITNESSES = 3.0
 """Readings are discarded only where as many others still speak for the node; else the conflict widens the interval."""
@@ -80,7 +83,7 @@ def fit(data: Readings) -> Fit:
 
 
 def _fit(data: Readings) -> Fit:
-    theta = _start(data)
+    theta = started(data)
     robust, problem = _robust(data, theta)
     steps = find_steps(robust.residual, data.x_ms, data.seen, robust.scale, data.grain_ms)
     kept = data
@@ -98,8 +101,8 @@ def _before(steps: tuple[FoundStep, ...], x_ms: Floats) -> Bools:
     return dropped
 
 
-def _start(data: Readings) -> Floats:
-    """Alternating medians from the node with most readings outwards (step 2)."""
+def started(data: Readings) -> Floats:
+    """Alternating medians from the node with most readings outwards (step 2); NaN where none is reached."""
     theta = np.full(len(data.seen), np.nan)
     theta[int(np.argmax(data.counts))] = 0.0
     rounds_left = _REFINEMENTS
@@ -125,13 +128,28 @@ def _problem(data: Readings, theta: Floats) -> _Problem:
 
 
 def _failure_ms(data: Readings, hub: Floats, y: Floats) -> float:
-    """The last moment of the running job that nodes agree on (else of any hub)."""
+    """The last moment of the running job that nodes agree on (else of any hub).
+
+    A moment that stands alone, long after all that most nodes saw, is a stray stamp and not the end of the job.
+    """
     told = data.seen.any(axis=0)
     agreed = told & (np.nan_to_num(median_of(np.abs(y), data.seen, axis=0)) <= _AGREED_MS)
     for choice in (agreed & data.marks, agreed, told):
         if choice.any():
-            return float(hub[choice].max())
+            return _last_common(hub[choice], data.seen[:, choice])
     return 0.0
+
+
+def _last_common(hub: Floats, seen: Bools) -> float:
+    """The latest of these hubs that, with those of the time before it, was seen by a fair share of the nodes."""
+    order = np.argsort(hub, kind="stable")
+    moments, rows = hub[order], seen[:, order]
+    enough = max(2, int(np.ceil(_SHARE * rows.any(axis=1).sum())))
+    for last in range(moments.size - 1, -1, -1):
+        first = int(np.searchsorted(moments, moments[last] - _ONE_TIME_MS))
+        if first == 0 or int(rows[:, first : last + 1].any(axis=1).sum()) >= enough:
+            return float(moments[last])
+    return float(moments[-1])
 
 
 def _robust(data: Readings, theta: Floats) -> tuple[_Robust, _Problem]:
@@ -191,7 +209,7 @@ def _finished(kept: Readings, problem: _Problem, robust: _Robust, steps: tuple[F
     stale = recent < _RECENT_WITNESSES
     unseen = (recent == 0) | (seen.sum(axis=1) < _RECENT_WITNESSES)
     slack = np.where(stale, _DRIFT_MAX * _age_of_latest(problem.tau, seen), 0.0) + _UNSEEN_STEP_MS * unseen
-    offset = np.nan_to_num(problem.theta) + solution.offset
+    offset = problem.theta + solution.offset
     informed = solution.s2 > 1.0 / _DRIFT_KNOWN**2
     return Fit(
         offset_ms=offset,

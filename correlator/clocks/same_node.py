@@ -1,25 +1,29 @@
 """Pairs of lines that one node wrote about one moment: they share its clock, so a whole zone between them is a zone.
 
 Writers of a node may be set to different zones (a container in UTC, an agent in local time, files with epoch seconds).
-Four facts are stated twice, seconds apart at most (method.md section 2):
-an exception in error.json (epoch, formats.md B4) and in the rank's own log; the row of it in the agent's table (B3);
+Five facts are stated twice, seconds apart at most (method.md section 2):
+an exception in error.json (epoch, formats.md B4) and in the rank's own log;
+the end of a rank in error.json and in the row of the agent's table that was made from it (B3: the same second);
 the enqueue of a collective in a flight-recorder entry (D) and in the watchdog's line minus `ran for N ms` (A3);
-SIGTERM as the agent sends it and as the child reports it (B2).
+SIGTERM as the agent sends it and as the child reports it (B2);
+a device's fault as the kernel logs it and as its rank meets it (H1), which alone is no proof: it takes two seconds at most.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-from correlator.core.vocabulary import CollateralKind, Context, FileKind, TimeSource
+from correlator.core.vocabulary import CollateralKind, Context, FileKind, Role, TimeSource
 from correlator.identity.frame import among, attribute
 
 QUARTER_NS = 900 * 10**9
 _CLOSE_NS = 5 * 10**9
 """Both statements of a pair lie within this, zones apart."""
+_CLOSE_FAULT_NS = 2 * 10**9
 _NS_PER_MS = 1_000_000
 
 EPOCH, KERNEL, AGENT, RANK = "epoch", "kernel", "agent", "rank"
+_DEVICE = "device"
 
 
 def writer() -> pl.Expr:
@@ -46,23 +50,31 @@ def pairs(events: pl.DataFrame) -> pl.DataFrame:
     ).select(
         pl.col("clock_domain").cast(pl.String).alias("domain"),
         writer().alias("writer"),
+        (pl.col("file_kind").cast(pl.String) == str(FileKind.ERROR_FILE)).alias("error_file"),
         pl.col("timestamp").to_physical().alias("ns"),
         pl.col("event_name").cast(pl.String).alias("event"),
         pl.col("exception_type").cast(pl.String),
         pl.col("process_group").cast(pl.String),
         "exception_message",
+        pl.col("gpu").cast(pl.String),
+        pl.col("role").cast(pl.String),
         "rank",
         "process_pid",
         "collective_seq",
         pl.col("attempt").fill_null(0),
         "attributes",
     )
-    found = pl.concat([_self_join(table) for table in (_exceptions(frame), _enqueues(frame), _signals(frame))])
+    sure = pl.concat(
+        [_self_join(table) for table in (_exceptions(frame), _ends(frame), _enqueues(frame), _signals(frame))]
+    )
+    found = pl.concat(
+        [sure, _self_join(_device_faults(frame)).join(sure, on=["domain", "writer", "other"], how="anti")]
+    )
     distance = pl.col("other_ns") - pl.col("ns")
     quarters = (distance / QUARTER_NS).round().cast(pl.Int64)
     counted = (
         found.with_columns(quarters.alias("quarters"), (distance - quarters * QUARTER_NS).abs().alias("rest"))
-        .filter(pl.col("rest") <= _CLOSE_NS)
+        .filter(pl.col("rest") <= pl.when("weak").then(_CLOSE_FAULT_NS).otherwise(_CLOSE_NS))
         .group_by("domain", "writer", "other", "quarters")
         .agg(pl.len().alias("votes"))
         .sort("domain", "writer", "other", "votes", "quarters", descending=[False, False, False, True, False])
@@ -71,11 +83,12 @@ def pairs(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _self_join(table: pl.DataFrame) -> pl.DataFrame:
-    """Statements of one fact by two writers, the earliest of each."""
+    """Statements of one fact by two writers, the earliest of each; `weak` where the fact is the fault of a device."""
     facts = table.drop_nulls().group_by("domain", "writer", "key").agg(pl.col("ns").min())
     other = facts.select("domain", "key", pl.col("writer").alias("other"), pl.col("ns").alias("other_ns"))
     joined = facts.join(other, on=["domain", "key"]).filter(pl.col("writer") != pl.col("other"))
-    return joined.select("domain", "writer", "other", "ns", "other_ns")
+    weak = pl.col("key").str.starts_with(_DEVICE).alias("weak")
+    return joined.select("domain", "writer", "other", "ns", "other_ns", weak)
 
 
 def _facts(frame: pl.DataFrame, *parts: pl.Expr) -> pl.DataFrame:
@@ -89,6 +102,22 @@ def _exceptions(frame: pl.DataFrame) -> pl.DataFrame:
     fact = ["domain", "writer", "rank", "attempt", "exception_type", "exception_message"]
     rows = rows.filter(pl.len().over(fact) == 1)
     return _facts(rows, pl.lit("exception"), *(pl.col(name) for name in fact[2:]))
+
+
+def _ends(frame: pl.DataFrame) -> pl.DataFrame:
+    """The table's row of a rank that left an error file bears that file's second, in the agent's local time."""
+    of_file = (pl.col("event") == str(Context.CHILD_FAILED_ROW)) & attribute("error_file").is_not_null()
+    rows = frame.filter((of_file | pl.col("error_file")) & pl.col("rank").is_not_null())
+    return _facts(rows, pl.lit("end"), pl.col("rank"), pl.col("attempt"))
+
+
+def _device_faults(frame: pl.DataFrame) -> pl.DataFrame:
+    """The first fault of each device, as the kernel and as a rank tell it. A device that had several proves nothing."""
+    fault = (pl.col("role") == str(Role.INITIATING)) | (pl.col("event") == str(Context.XID))
+    rows = frame.filter(fault & pl.col("gpu").is_not_null())
+    kernel = pl.col("writer").str.starts_with(KERNEL)
+    span = (pl.col("ns").max() - pl.col("ns").min()).over("domain", "gpu", kernel)
+    return _facts(rows.filter(span <= _CLOSE_NS), pl.lit(_DEVICE), pl.col("gpu"))
 
 
 def _enqueues(frame: pl.DataFrame) -> pl.DataFrame:

@@ -1,20 +1,21 @@
 """What cannot be true together once the clocks are known (method.md section 3.1 step 7).
 
-Lines that the fit rejected, and messages that arrive before they are sent. They never shrink an interval; two of them
-widen it.
+Lines that the fit rejected, and messages that arrive before they are sent. Two of them widen an interval.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from correlator.clocks.bounds import edges
 from correlator.clocks.classes import CLASSES, ITERATION, communicators, part_names, parts, timeouts
 from correlator.clocks.evidence import Component
 from correlator.clocks.fit import Fit
+from correlator.core.model import ClockEstimate
 from correlator.core.vocabulary import Context
 from correlator.identity.frame import attribute, place
 
@@ -146,23 +147,23 @@ def rejected(component: Component, found: Fit) -> pl.DataFrame:
     return rows.filter(pl.Series(far[rows["node"].to_numpy(), rows["column"].to_numpy()])).select("path", "line")
 
 
-def violations(lines: pl.DataFrame, bounds: pl.DataFrame, unbelieved: pl.DataFrame) -> list[Contradiction]:
-    """Messages that arrive before they are sent. `bounds`: `domain`, `low`, `high` of its offset, ms.
+def violations(
+    lines: pl.DataFrame, estimates: Sequence[ClockEstimate], unbelieved: pl.DataFrame
+) -> list[Contradiction]:
+    """Messages that arrive before they are sent.
 
     Of each message only the latest start and the earliest arrival are compared: N lines cost N comparisons.
     """
-    known = lines.join(bounds, on="domain").join(unbelieved, on=["path", "line"], how="anti")
-    soonest = pl.col("ns") / _NS_PER_MS - pl.col("high")
-    latest = pl.col("ns") / _NS_PER_MS + pl.col("grain_ms") - pl.col("low")
+    known = edges(lines.join(unbelieved, on=["path", "line"], how="anti"), estimates)
     sent = (
         known.filter(~pl.col("later"))
-        .with_columns(soonest.alias("edge"))
+        .with_columns(pl.col("soonest_ms").alias("edge"))
         .sort("edge", "path", "line", descending=[True, False, False])
         .unique(["rule", "key"], keep="first", maintain_order=True)
     )
     heard = (
         known.filter("later")
-        .with_columns(latest.alias("edge"))
+        .with_columns(pl.col("latest_ms").alias("edge"))
         .sort("edge", "path", "line")
         .unique(["rule", "key"], keep="first", maintain_order=True)
     )

@@ -61,7 +61,7 @@ class RunHints:
     """What a first look at heads and tails of all files says about the date of the run."""
 
     reference_ns: int | None = None
-    """The latest printed stamp with a year, as UTC ns; years and days that a layout leaves out are chosen nearest to it."""
+    """When the run ended by stamps with a year, as UTC ns; years and days that a layout leaves out are nearest to it."""
     from_mtime: bool = False
     """True when no line of any file has a year and the date is only that of the newest file."""
 

@@ -5,6 +5,7 @@ The JSON schema is generated from these dataclasses, so a field's name and type 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -80,6 +81,8 @@ class Topology:
 DRIFT_UNKNOWN_PPM = 100.0
 DRIFT_KNOWN_PPM = 20.0
 """How far the drift of a clock may be from what is told about it (from 0 where nothing is)."""
+_SIGMAS = 4.0
+"""Half of an interval is at least as many standard deviations of its offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,29 @@ class ClockModel:
         if gap[1] + granularity_b_ms < 0:
             return Order.AFTER
         return Order.INDISTINGUISHABLE
+
+    def probability_before(
+        self,
+        domain_a: str | None,
+        ns_a: int,
+        granularity_a_ms: float,
+        domain_b: str | None,
+        ns_b: int,
+        granularity_b_ms: float,
+    ) -> float:
+        """How likely a came before b, 0..1; one half where the clocks cannot say. To weigh with, never to decide by.
+
+        An interval is at least four standard deviations to either side (method.md section 3.1 step 8).
+        """
+        gap = self.gap_ms(domain_a, ns_a, domain_b, ns_b)
+        if gap is None:
+            return 0.5
+        middle_ms = (gap[0] + gap[1] + granularity_b_ms - granularity_a_ms) / 2
+        rounding_ms = math.hypot(granularity_a_ms, granularity_b_ms) / math.sqrt(12)
+        sigma_ms = math.hypot((gap[1] - gap[0]) / 2 / _SIGMAS, rounding_ms)
+        if sigma_ms == 0.0:
+            return 0.5 if middle_ms == 0.0 else float(middle_ms > 0.0)
+        return (1.0 + math.erf(middle_ms / sigma_ms / math.sqrt(2))) / 2
 
 
 # --- the diagnosis (JSON contract, design section 4) -----------------------------------------------------------------

@@ -74,8 +74,7 @@ class _Discovery:
         if all(look.empty for look in self._looks):
             raise self._no_logs(shown(path))
         mtimes = [file.modified_ns for file in files if file.modified_ns is not None and file.size_bytes]
-        stamps = [stamp for look in self._looks for stamp in look.stamps]
-        hints = run_hints(stamps, max(mtimes, default=None))
+        hints = run_hints((look.stamps for look in self._looks), max(mtimes, default=None))
         return RunFiles(shown(path), tuple(files), tuple(self._skipped), hints)
 
     def _no_logs(self, path: str) -> NoLogsError:

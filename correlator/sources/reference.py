@@ -1,10 +1,11 @@
-"""When the run was: the latest printed stamp that carries a year. Layouts without one take theirs from it."""
+"""When the run was, from printed stamps that carry a year. Layouts without one take theirs from it."""
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,8 +18,11 @@ _HEAD_BYTES: Final = 100
 _EPOCH_BYTES: Final = 2000
 """JSON logs have their keys in any order."""
 _DAY_S: Final = 86_400
-_SUPPORT_S: Final = 3 * _DAY_S
-"""A stamp is believed when another one lies within this time before it: single wild years are quotations."""
+_STAMPS_OF_A_FILE: Final = 5
+_GROUP_S: Final = 3 * _DAY_S
+"""Files whose last stamps lie this close are of one time."""
+_SHARE: Final = 0.2
+"""A group of files with at least this share of them may be the run's end: fewer are strays."""
 _FIRST_S: Final = int(datetime(2015, 1, 1, tzinfo=UTC).timestamp())
 _LAST_S: Final = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
 
@@ -42,28 +46,41 @@ _SCHEDULER: Final = re.compile(rb"(?:CANCELLED AT|  time +:) (20\d\d)-(\d\d)-(\d
 
 
 def latest_stamps(sample: Sample) -> tuple[int, ...]:
-    """Two stamps with a year from line heads, the nearest to the end, as epoch seconds; the clock is read as UTC."""
+    """Some stamps with a year from line heads, the nearest to the end, as epoch seconds; the clock is read as UTC."""
     found: list[int] = []
     for data in (sample.tail, sample.head):
         lines = data.split(b"\n")
         for line in (*reversed(lines[-_LINES:]), *lines[: max(0, min(_LINES, len(lines) - _LINES))]):
             found += _stamps(line)
-            if len(found) > 1:
-                return tuple(found[:2])
+            if len(found) >= _STAMPS_OF_A_FILE:
+                return tuple(found[:_STAMPS_OF_A_FILE])
     return tuple(found)
 
 
-def run_hints(stamps: Sequence[int], newest_mtime_ns: int | None) -> RunHints:
-    """The date of the run from the stamps of all files, or from the newest file where no line has a year."""
-    ordered = sorted(stamps)
-    for index in range(len(ordered) - 1, -1, -1):
-        if index > bisect_left(ordered, ordered[index] - _SUPPORT_S):
-            return RunHints(ordered[index] * 1_000_000_000)
-    if ordered:
-        now_s = datetime.now(UTC).timestamp()
-        believable = [stamp for stamp in ordered if stamp <= now_s + 2 * _DAY_S] or ordered
-        return RunHints(believable[-1] * 1_000_000_000)
-    return RunHints(newest_mtime_ns, from_mtime=newest_mtime_ns is not None)
+def run_hints(files: Iterable[Sequence[int]], newest_mtime_ns: int | None) -> RunHints:
+    """The date of the run from the late stamps of each file, or from the newest file where no line has a year.
+
+    Each file speaks once, with the middle one of its stamps: a line that quotes another year (a licence, an epoch of the
+    audit system) is outvoted in its own file, a file of another time by the others. The run ended when the latest group
+    of files did that holds a fair share of them.
+    """
+    spoken = sorted(sorted(stamps)[len(stamps) // 2] for stamps in files if stamps)
+    if not spoken:
+        return RunHints(newest_mtime_ns, from_mtime=newest_mtime_ns is not None)
+    now_s = datetime.now(UTC).timestamp()
+    believable = [stamp for stamp in spoken if stamp <= now_s + 2 * _DAY_S] or spoken
+    return RunHints(_end_of_the_run(believable) * 1_000_000_000)
+
+
+def _end_of_the_run(ordered: Sequence[int]) -> int:
+    """The latest stamp that closes a group of files; where no group is large enough, the largest (the later of two)."""
+    sizes = [index + 1 - bisect_left(ordered, stamp - _GROUP_S) for index, stamp in enumerate(ordered)]
+    enough = max(2, math.ceil(_SHARE * len(ordered)))
+    best = max(sizes)
+    return next(
+        (stamp for stamp, size in zip(reversed(ordered), reversed(sizes), strict=True) if size >= min(enough, best)),
+        ordered[-1],
+    )
 
 
 def _stamps(line: bytes) -> list[int]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.clocks import Score, generate, score
+from correlator.clocks.coarse import coarse
 from correlator.clocks.fit import Fit, fit
 from correlator.clocks.readings import Readings
 
@@ -162,3 +163,54 @@ def test_one_reading_gives_an_interval_of_minutes() -> None:
     assert found.offset_ms[1] - found.offset_ms[0] == pytest.approx(500.0, abs=0.1)
     assert (found.high_ms - found.low_ms >= 120_000).all()
     assert found.stale.all()
+
+
+def chain(nodes: int) -> Readings:
+    """Nodes in a row, each of which shares one moment with the next."""
+    seen = np.zeros((nodes, nodes - 1), dtype=np.bool_)
+    number = np.arange(nodes - 1)
+    seen[number, number] = seen[number + 1, number] = True
+    filled = np.ones(seen.shape)
+    x_ms = np.where(seen, 1000.0 * number + 10.0 * np.arange(nodes)[:, None], 0.0)
+    return Readings(
+        x_ms, seen, 10 * filled, 5 * filled, filled, np.zeros(nodes - 1, np.int64), np.ones(nodes - 1, np.bool_)
+    )
+
+
+def test_where_no_fit_reaches_medians_remain() -> None:
+    """A chain of 450 nodes is followed 200 hops either way: the rest stays unknown, and what is told is told coarsely."""
+    data = chain(450)
+    found = coarse(data)
+    known = np.isfinite(found.offset_ms)
+    assert 200 <= known.sum() < 450
+    first = int(np.flatnonzero(known)[0])
+    away = 10.0 * (np.flatnonzero(known) - first)
+    assert found.offset_ms[known] - found.offset_ms[first] == pytest.approx(away, abs=1.0)
+    assert ((found.high_ms - found.low_ms)[known] >= 120_000).all()
+    assert found.stale.all()
+
+
+def test_a_stray_moment_is_not_the_end_of_the_job() -> None:
+    """Two of eight nodes share a moment a year later: offsets, drifts and staleness refer to the job's end."""
+    data = generate(8, "rich", 1.0, 11).readings
+    year_ms = 365 * 86_400_000.0
+    column = np.full((len(data.seen), 1), 0.0)
+    stray = np.zeros((len(data.seen), 1), dtype=np.bool_)
+    stray[:1] = True
+    column[:1] = year_ms
+
+    def wider(values: np.ndarray, more: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, more], axis=1)
+
+    grown = replace(
+        data,
+        x_ms=wider(data.x_ms, column),
+        seen=wider(data.seen, stray),
+        sigma_ms=wider(data.sigma_ms, column * 0 + 10),
+        least_ms=wider(data.least_ms, column * 0 + 5),
+        grain_ms=wider(data.grain_ms, column * 0 + 1),
+        klass=np.append(data.klass, 0),
+        marks=np.append(data.marks, True),
+    )
+    assert fit(grown).failure_ms == pytest.approx(fit(data).failure_ms, abs=1.0)
+    assert fit(grown).stale.tolist() == fit(data).stale.tolist()

@@ -73,3 +73,40 @@ def test_a_pause_without_pairs_is_no_zone() -> None:
     """No zone is less than an hour: half an hour between a dump and the log is a pause."""
     entry = event("collective_entry", 1, seconds=100.0, time_zone="Z", rank=0)
     assert split_zones(table([(DUMP, [entry]), (RANK, [event("message", 2, seconds=1900.0)])])).ties == ()
+
+
+def test_the_row_of_an_agents_table_and_the_error_file_are_one_second() -> None:
+    """The agent prints the file's epoch in its local time: nine hours between them are its zone."""
+    row = event(
+        "child_failed_row",
+        3,
+        seconds=9950.0 + 9 * HOUR,
+        time_granularity_ms=1000.0,
+        rank=0,
+        exception_type="KeyError",
+        attributes={"error_file": "/tmp/x/error.json"},
+    )
+    written = event("python_exception", 1, seconds=9950.0, time_zone="Z", time_granularity_ms=1000.0, rank=0)
+    [tie] = split_zones(
+        table([(AGENT, [event("launcher_started", 1, seconds=9 * HOUR), row]), (ERROR, [written])])
+    ).ties
+    assert tie.shift_ms == -9 * HOUR * 1000
+    assert tie.zone == "the node's local time is UTC+09:00"
+
+
+def test_a_row_without_an_error_file_is_the_agents_own_second() -> None:
+    """Detected by the agent when its children were gone: no second statement of the child's end."""
+    row = event("child_failed_row", 3, seconds=9950.0 + 9 * HOUR, time_granularity_ms=1000.0, rank=0)
+    written = event("python_exception", 1, seconds=9950.0, time_zone="Z", time_granularity_ms=1000.0, rank=0)
+    assert [tie.shift_ms for tie in split_zones(table([(AGENT, [row]), (ERROR, [written])])).ties] != [-9 * HOUR * 1000]
+
+
+@pytest.mark.parametrize(("late_s", "expected"), [(0.7, [2 * HOUR * 1000]), (4.0, [])])
+def test_a_device_fault_ties_the_kernel_log_to_its_rank(late_s: float, expected: list[float]) -> None:
+    """The kernel logs the Xid in local time, the rank meets it within two seconds in UTC."""
+    kernel = log("kern.log", FileKind.KERNEL_LOG, node="node01")
+    gpu = "0000:3b:00"
+    xid = event("gpu_off_bus", 1, seconds=9950.0 + 2 * HOUR, gpu=gpu)
+    met = event("cuda_launch_failure", 200, seconds=9950.0 + late_s, gpu=gpu, rank=0)
+    ties = split_zones(table([(RANK, [*steps(), met]), (kernel, [xid])])).ties
+    assert [tie.shift_ms for tie in ties if tie.shift_ms] == expected

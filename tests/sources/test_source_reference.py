@@ -60,22 +60,40 @@ def test_what_has_no_year_or_no_sense_gives_no_stamp(line: str) -> None:
     assert stamps(line + "\n") == ()
 
 
-def test_the_latest_stamp_that_another_one_supports_wins() -> None:
+def files(*stamps: int) -> list[tuple[int]]:
+    """Files with one stamp each."""
+    return [(stamp,) for stamp in stamps]
+
+
+def test_the_end_of_most_files_wins_over_a_file_of_another_year() -> None:
     run = [epoch(2026, 2, 10, 0, minute) for minute in range(5)]
-    assert run_hints([*run, epoch(2033, 1, 1)], None) == RunHints(run[-1] * 10**9)
-    assert run_hints([epoch(2019, 1, 1), *run], None) == RunHints(run[-1] * 10**9)
+    assert run_hints(files(*run, epoch(2026, 9, 1)), None) == RunHints(run[-1] * 10**9)
+    assert run_hints(files(epoch(2019, 1, 1), *run), None) == RunHints(run[-1] * 10**9)
+
+
+def test_a_stray_stamp_is_outvoted_in_its_own_file() -> None:
+    """An audit epoch half a year ahead, a licence of another year: the file's other lines say when it was."""
+    told = [epoch(2026, 2, 10, 0, minute) for minute in range(3)]
+    assert run_hints([(epoch(2026, 8, 10), *told), (epoch(2019, 1, 1), *told)], None) == RunHints(told[-1] * 10**9)
+
+
+def test_a_small_group_of_later_files_is_the_run_among_dumps_of_an_older_one() -> None:
+    """Two of eight files end a month after the other six: the run is the later one."""
+    older = [epoch(2026, 1, 10, 0, minute) for minute in range(6)]
+    run = [epoch(2026, 2, 10, 0, minute) for minute in range(2)]
+    assert run_hints(files(*older, *run), None) == RunHints(run[-1] * 10**9)
 
 
 def test_a_lone_stamp_is_better_than_none() -> None:
-    assert run_hints([epoch(2024, 5, 6)], 10**18) == RunHints(epoch(2024, 5, 6) * 10**9)
+    assert run_hints(files(epoch(2024, 5, 6)), 10**18) == RunHints(epoch(2024, 5, 6) * 10**9)
 
 
 def test_a_lone_stamp_of_the_far_future_loses_against_another_one() -> None:
-    assert run_hints([epoch(2024, 5, 6), epoch(2098, 1, 1)], None) == RunHints(epoch(2024, 5, 6) * 10**9)
+    assert run_hints(files(epoch(2024, 5, 6), epoch(2098, 1, 1)), None) == RunHints(epoch(2024, 5, 6) * 10**9)
 
 
 def test_without_stamps_the_newest_file_counts_and_says_so() -> None:
-    assert run_hints([], 5) == RunHints(5, from_mtime=True)
+    assert run_hints([()], 5) == RunHints(5, from_mtime=True)
     assert run_hints([], None) == RunHints(None, from_mtime=False)
 
 
