@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from collections.abc import Callable
@@ -32,9 +33,10 @@ def shifted(data: bytes, seconds: int) -> bytes:
 
 
 def shifted_dump(data: bytes, seconds: int) -> bytes:
-    """A flight-recorder dump with all its epoch stamps moved; one that is no pickle of plain values stays as it is."""
+    """A flight-recorder dump, pickle or JSON, with all its epoch stamps moved; what is neither stays as it is."""
+    as_text = data.lstrip()[:1] == b"{"
     try:
-        value: Any = load(data).value
+        value: Any = json.loads(data) if as_text else load(data).value
     except (ValueError, EOFError):
         return data
     if not isinstance(value, dict):
@@ -43,7 +45,7 @@ def shifted_dump(data: bytes, seconds: int) -> bytes:
         for key in _NANOSECONDS:
             if entry.get(key):
                 entry[key] += seconds * 1_000_000_000
-    return pickle.dumps(value, protocol=2)
+    return json.dumps(value).encode() if as_text else pickle.dumps(value, protocol=2)
 
 
 def _moved(change: Callable[[re.Match[str], int], str], seconds: int) -> Callable[[re.Match[str]], str]:

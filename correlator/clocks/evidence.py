@@ -50,14 +50,20 @@ def _reduced(klass: EvidenceClass, number: int, rows: pl.DataFrame) -> pl.DataFr
     centre = pl.col("ns") + (pl.col("grain_ms") * (_NS_PER_MS / 2)).cast(pl.Int64)
     rows = rows.with_columns(centre.alias("ns"))
     names = part_names(rows)
-    first = pl.col("ns").arg_min()
+    ns = pl.col("ns")
+    first = ns.arg_min()
     votes = pl.col("votes") if klass.reduce is Reduce.MEAN else pl.lit(1)
     rounding = 0.29 * pl.col("grain_ms") / votes.sqrt()
     # What polls do not average out is what their nodes have in common.
     nominal = (klass.sigma_ms**2 * (1 / votes + (votes > 1) * _COMMON**2)).sqrt()
     least = nominal * _share(rows.tail(_SAMPLE), [*names, "domain"], klass.sigma_ms)
+    if klass.reduce is not Reduce.EARLIEST:
+        nominal, least = (pl.max_horizontal(scale, _discord(klass)) for scale in (nominal, least))
     reduced = rows.group_by([*names, "domain"]).agg(
-        _standing(klass), pl.len().alias("votes"), pl.col("grain_ms", "path", "line").get(first)
+        _standing(klass),
+        (ns - ns.median()).abs().median().alias("apart"),
+        pl.len().alias("votes"),
+        pl.col("grain_ms", "path", "line").get(first),
     )
     key = (pl.col(name).cast(pl.String).fill_null("") for name in names)
     return reduced.select(
@@ -71,6 +77,13 @@ def _reduced(klass: EvidenceClass, number: int, rows: pl.DataFrame) -> pl.DataFr
         pl.col("path").cast(pl.String),
         "line",
     )
+
+
+def _discord(klass: EvidenceClass) -> pl.Expr:
+    """How far the ranks of a node, which share a clock, differ about one moment; 0 where it is what the class expects."""
+    apart = pl.col("apart") / _NS_PER_MS
+    expected = (klass.sigma_ms**2 + (0.29 * pl.col("grain_ms")) ** 2).sqrt()
+    return pl.when((pl.col("votes") > 2) & (apart > 3 * expected)).then(apart).otherwise(0.0)
 
 
 def _standing(klass: EvidenceClass) -> pl.Expr:

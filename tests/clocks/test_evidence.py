@@ -115,3 +115,30 @@ def test_an_untold_step_is_found_in_the_readings() -> None:
     [step] = estimate.steps
     assert step.step_ms == pytest.approx(3000, abs=100)
     assert step.time == "2025-11-30T01:06:43.000"
+
+
+def test_ranks_of_a_node_that_disagree_about_a_moment_prove_little() -> None:
+    """Half of a node's dumps lie five minutes before the other half: no clock can have printed both."""
+
+    def entries(offset: float, moved: float = 0.0) -> list:
+        rows = [(rank, seq) for rank in range(8) for seq in range(1, 21)]
+        return [
+            event(
+                "collective_entry",
+                line,
+                seconds=10 * seq + offset + (moved if rank % 2 else 0.0),
+                rank=rank,
+                collective_seq=seq,
+                process_group="0",
+                collective_op="ALLREDUCE",
+            )
+            for line, (rank, seq) in enumerate(rows)
+        ]
+
+    clocks = run({"a1": entries(0.0), "a2": entries(3.0), "a3": entries(5.0), "a4": entries(7.0, -300.0)}).clocks
+    width = {one.node: one.interval_ms[1] - one.interval_ms[0] for one in clocks.estimates}
+    assert max(width[node] for node in ("a1", "a2", "a3")) < 1_000.0
+    assert width["a4"] > 100_000.0
+    low, high = clocks.gap_ms("a4", at(0), "a1", at(0))
+    assert low <= 7_000.0
+    assert high >= -293_000.0
