@@ -136,7 +136,7 @@ def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Rejection, ...]]:
             name=hub.name,
             waiters=sorted(hub.waiters),
             missing=sorted(hub.missing),
-            events=[fact.event_id for fact in hub.waiters.values()],
+            events=[hub.waiters[rank].event_id for rank in sorted(hub.waiters)],
         )
     rejections: list[Rejection] = []
     for rule in RULES:

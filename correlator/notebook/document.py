@@ -19,6 +19,7 @@ from correlator.core.model import Diagnosis, Hypothesis
 from correlator.core.vocabulary import VerdictStatus
 from correlator.reports import phrases
 from correlator.reports.cleaning import shareable, visible
+from correlator.reports.folding import alike, in_order, named
 
 if TYPE_CHECKING:
     from correlator.notebook.views import Shown
@@ -161,18 +162,19 @@ def _failure(diagnosis: Diagnosis) -> Iterator[Cell]:
 
 def _who(diagnosis: Diagnosis) -> str:
     lines = []
-    for initiator in diagnosis.verdict.initiators:
+    for group in alike(diagnosis.verdict.initiators):
+        initiator = group.example
         when = phrases.moment(initiator.time)
         if initiator.time_uncertainty_ms is not None:
             when += f" ± {phrases.duration(initiator.time_uncertainty_ms)}"
         phase = phrases.phase(initiator.phase, initiator.step)
         lines.append(
-            f"- **{markdown(phrases.culprit(initiator))}**: `{initiator.fault.value}` "
+            f"- **{markdown(group.who)}**: `{initiator.fault.value}` "
             f"({initiator.fault_class.value}), {markdown(when)}{markdown(f', {phase}' if phase else '')}"
         )
         lines += [
             f"  - {markdown(f'{line.file}:{line.line}')}: {markdown(line.text[:300])}"
-            for line in initiator.evidence[:3]
+            for line in in_order(initiator.evidence[:3])
         ]
     if not lines:
         lines.append("The logs do not tell who started it.")
@@ -208,7 +210,7 @@ def _rivals(diagnosis: Diagnosis) -> Iterator[Cell]:
 
 
 def _hypothesis(hypothesis: Hypothesis) -> Iterator[str]:
-    who = ", ".join(hypothesis.initiators) or "nobody"
+    who = named(hypothesis.initiators)
     fault = f", `{hypothesis.fault.value}`" if hypothesis.fault is not None else ""
     yield f"- **{hypothesis.probability * 100:.0f} %** {markdown(who)}{fault}"
     yield from (f"  - for: {markdown(reason[:300])}" for reason in hypothesis.supports)

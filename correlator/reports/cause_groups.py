@@ -158,8 +158,13 @@ def _drawn(links: list[GroupLink], layers: dict[str, int]) -> list[GroupLink]:
 
 
 def _group(key: str, causes: list[Cause], diagnosis: Diagnosis, catalogue: Catalogue | None) -> Group:
-    times = [cause.first.time_ns for cause in causes if cause.first is not None and cause.first.time_ns is not None]
+    signs = [cause.first for cause in causes if cause.first is not None]
+    times = [sign.time_ns for sign in signs if sign.time_ns is not None and not sign.bound]
     code, role = causes[0].code, causes[0].role
+    if key.startswith("root "):  # the verdict knows better: a stall begins before the first line that tells of it
+        times = [
+            ns for i in diagnosis.verdict.initiators if i.fault == code and (ns := nanoseconds_of(i.time))
+        ] or times
     if causes[0].kind == "hub":
         title, where = _hub_words(causes)
     else:

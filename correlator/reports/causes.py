@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from correlator.core.model import Diagnosis
-from correlator.core.vocabulary import Role
+from correlator.core.vocabulary import Role, TimeSource
 from correlator.reports.details import Details
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class Sign:
     file: str
     line: int
     text: str
+    bound: bool = False
+    """Its time is that of a line before it: it was not earlier, and no more is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,10 @@ class Cause:
 
     @property
     def first(self) -> Sign | None:
-        """The earliest line with a time, else any."""
+        """The earliest line with a time of its own, else with any, else any."""
         timed = [sign for sign in self.signs if sign.time_ns is not None]
-        return min(timed, key=lambda sign: sign.time_ns or 0) if timed else next(iter(self.signs), None)
+        first = min(timed, key=lambda sign: (sign.bound, sign.time_ns or 0), default=None)
+        return first if first is not None else next(iter(self.signs), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,5 +187,6 @@ def _signs(events: pl.DataFrame, ids: Iterable[int]) -> dict[int, Sign]:
         "log_file_path",
         "line_number",
         pl.col("body").fill_null(""),
+        pl.col("time_source").cast(pl.String) == TimeSource.INHERITED.value,
     )
     return {row[0]: Sign(*row) for row in rows.iter_rows()}

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from correlator.core.catalogue import Catalogue
-from correlator.core.model import Collateral, Diagnosis, Evidence, Initiator
+from correlator.core.model import Diagnosis, Evidence, Initiator
 from correlator.core.vocabulary import Role, VerdictStatus
 from correlator.reports import phrases
-from correlator.reports.cause_groups import Story, short_places, tell, title_of
-from correlator.reports.causes import CauseGraph, nanoseconds_of, read_causes
+from correlator.reports.cause_groups import Story, tell, title_of
+from correlator.reports.causes import read_causes
 from correlator.reports.details import Details
+from correlator.reports.folding import alike, in_order, named
+from correlator.reports.html_collateral import CollateralKindView, collateral_views
 from correlator.reports.lanes import swim
+from correlator.reports.lanes_events import stamps_of
 from correlator.reports.svg_clocks import ClocksPicture, clocks_picture
 from correlator.reports.svg_graph import GraphPicture, graph_picture
-from correlator.reports.svg_lanes import FAMILIES, OTHER, LanesPicture, lanes_picture
+from correlator.reports.svg_lanes import LanesPicture, lanes_picture
 
-MOST_ROWS = 48
-"""So many rows a kind of collateral has; the rest is one row more."""
 MOST_SUSPECTS = 12
 
 
@@ -52,30 +53,13 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class CollateralRow:
-    """Ranks of one node that were dragged in alike."""
+class Witness:
+    """The lines that tell of an initiator, or of one of several alike."""
 
     who: str
-    time: str
-    later: str
-    because: str
-    evidence: Evidence | None
-
-
-@dataclass(frozen=True, slots=True)
-class CollateralKindView:
-    """All that were dragged in by one kind."""
-
-    kind: str
-    family: str
-    title: str
-    count: str
-    places: str
-    short_places: str
-    because: str
-    rows: tuple[CollateralRow, ...]
-    others: str
-    """Whom the rows leave out."""
+    like: str
+    """Of whom the lines are, where others have such lines too."""
+    lines: tuple[Evidence, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +87,7 @@ class View:
     lanes: LanesPicture | None
     story: Story
     graph: GraphPicture | None
+    witnesses: tuple[Witness, ...]
     collateral: tuple[CollateralKindView, ...]
     rivals: tuple[Rival, ...]
     clocks: ClocksPicture | None
@@ -114,6 +99,7 @@ def view_of(diagnosis: Diagnosis, details: Details | None) -> View:
     """The page of a diagnosis."""
     graph = None if details is None else read_causes(diagnosis, details)
     catalogue = None if details is None else details.catalogue
+    stamps = {} if details is None else stamps_of(details.events)
     story = tell(diagnosis, graph, catalogue)
     return View(
         diagnosis=diagnosis,
@@ -124,7 +110,8 @@ def view_of(diagnosis: Diagnosis, details: Details | None) -> View:
         lanes=lanes_picture(diagnosis, swim(diagnosis, details, graph)),
         story=story,
         graph=graph_picture(story),
-        collateral=tuple(_collateral(diagnosis, graph, catalogue)),
+        witnesses=tuple(_witnesses(diagnosis)),
+        collateral=tuple(collateral_views(diagnosis, graph, catalogue, stamps)),
         rivals=_rivals(diagnosis, catalogue),
         clocks=clocks_picture(diagnosis.clocks),
         unread=_unread(diagnosis),
@@ -187,81 +174,38 @@ def _facts(diagnosis: Diagnosis) -> Iterable[Fact]:
     earliest = min(initiators, key=lambda i: (i.time is None, i.time or ""))
     margin = earliest.time_uncertainty_ms
     known = earliest.time is not None and margin is not None and margin >= 1
+    day, _, clock = phrases.moment(earliest.time).partition(" ")
     yield Fact(
         "Since",
-        phrases.moment(earliest.time),
-        f"± {phrases.duration(margin or 0)}, on the corrected clock" if known else "",
+        clock or day,
+        ", ".join([*([day] if clock else []), *([f"± {phrases.duration(margin or 0)}"] if known else [])]),
     )
-    if len(initiators) == 1 and (place := phrases.place_details(initiators[0])):
-        yield Fact("Where", place)
+    if len(initiators) == 1:
+        yield from _place(initiators[0])
     classes = dict.fromkeys(i.fault_class.value for i in initiators)
     faults = dict.fromkeys(i.fault.value for i in initiators)
-    yield Fact("What", ", ".join(classes), ", ".join(faults))
+    yield Fact("Kind of fault", ", ".join(classes), ", ".join(faults))
     if doing := phrases.phase(earliest.phase, earliest.step):
-        yield Fact("Doing what", doing)
+        yield Fact("In the run", doing)
     if diagnosis.collateral:
         yield Fact("Dragged in", phrases.count_places(diagnosis.collateral), "not to blame")
 
 
-def _collateral(
-    diagnosis: Diagnosis, graph: CauseGraph | None, catalogue: Catalogue | None
-) -> Iterable[CollateralKindView]:
-    start = min((ns for i in diagnosis.verdict.initiators if (ns := nanoseconds_of(i.time)) is not None), default=None)
-    kinds: dict[str, list[Collateral]] = {}
-    for entry in diagnosis.collateral:
-        kinds.setdefault(entry.kind, []).append(entry)
-    for kind, members in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
-        nodes: dict[str | None, list[Collateral]] = {}
-        for entry in members:
-            nodes.setdefault(entry.node, []).append(entry)
-        rows = [_row(found, start, graph) for found in nodes.values()]
-        reasons = {row.because for row in rows}
-        left_out = [entry for found in list(nodes.values())[MOST_ROWS:] for entry in found]
-        yield CollateralKindView(
-            kind=str(kind),
-            family=FAMILIES.get(kind, OTHER)[0],
-            title=title_of(kind, Role.COLLATERAL, catalogue),
-            count=phrases.count_places(members),
-            places=phrases.fold_places((entry.rank, entry.node) for entry in members),
-            short_places=short_places((entry.rank, entry.node) for entry in members),
-            because=next(iter(reasons)) if len(reasons) == 1 else "",
-            rows=tuple(rows[:MOST_ROWS]),
-            others=phrases.fold_places((entry.rank, entry.node) for entry in left_out),
-        )
+def _place(initiator: Initiator) -> Iterable[Fact]:
+    """Its GPU and its process, as far as known."""
+    process = phrases.place_details(replace(initiator, gpu=None))
+    if initiator.gpu is not None:
+        yield Fact("GPU", initiator.gpu, process)
+    elif process:
+        yield Fact("Process", process)
 
 
-def _row(members: Sequence[Collateral], start_ns: int | None, graph: CauseGraph | None) -> CollateralRow:
-    timed = sorted(
-        ((ns, e.time) for e in members if (ns := nanoseconds_of(e.time)) is not None), key=lambda pair: pair[0]
-    )
-    time = later = ""
-    if timed:
-        first, last = phrases.clock_time(timed[0][1]), phrases.clock_time(timed[-1][1])
-        time = first if first == last else f"{first} \N{EN DASH} {last}"
-        if start_ns is not None and timed[0][0] - start_ns >= 1_000_000:
-            later = "+" + phrases.duration((timed[0][0] - start_ns) / 1e6)
-    cited = next((entry for entry in members if entry.evidence), None)
-    path = next((entry.explained_by for entry in members if entry.explained_by), ())
-    itself = None if graph is None or not path else graph.by_id.get(path[-1])
-    if itself is not None and itself.code == members[0].kind:
-        path = path[:-1]  # the row itself
-    who = phrases.fold_places((entry.rank, entry.node) for entry in members)
-    return CollateralRow(who, time, later, path_words(path, graph), cited.evidence[0] if cited else None)
-
-
-def path_words(path: Sequence[str], graph: CauseGraph | None) -> str:
-    """The path from the initiator to a rank in words: ids of the graph by what they stand for."""
-    words = []
-    for name in path:
-        cause = None if graph is None else graph.by_id.get(name)
-        if cause is None:
-            words.append(name)
-        elif cause.kind == "hub":
-            words.append(f"waiting in {cause.name}")
-        else:
-            where = phrases.fold_places((rank, None) for rank in cause.ranks) or ", ".join(cause.nodes)
-            words.append(f"{cause.code} ({where})" if where else cause.code)
-    return " → ".join(words)
+def _witnesses(diagnosis: Diagnosis) -> Iterable[Witness]:
+    """What is cited against the initiators, each kind of story once."""
+    for group in alike(diagnosis.verdict.initiators):
+        if group.example.evidence:
+            like = phrases.culprit(group.example) if group.count > 1 else ""
+            yield Witness(group.who, like, tuple(in_order(group.example.evidence)))
 
 
 def _rivals(diagnosis: Diagnosis, catalogue: Catalogue | None) -> tuple[Rival, ...]:
@@ -269,7 +213,7 @@ def _rivals(diagnosis: Diagnosis, catalogue: Catalogue | None) -> tuple[Rival, .
     return tuple(
         Rival(
             percent=round(min(0.99, max(0.0, h.probability)) * 100),
-            who=" and ".join(h.initiators) or "someone whom no file names",
+            who=named(h.initiators),
             what=title_of(h.fault, Role.INITIATING, catalogue) if h.fault is not None else "",
             supports=tuple(dict.fromkeys(h.supports)),
             contradicts=tuple(dict.fromkeys(h.contradicts)),

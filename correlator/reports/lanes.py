@@ -11,7 +11,17 @@ from correlator.core.vocabulary import FaultCode
 from correlator.reports import phrases
 from correlator.reports.causes import CauseGraph, nanoseconds_of
 from correlator.reports.details import Details
-from correlator.reports.lanes_events import HORIZON_NS, Wait, margins_of, ranks_of, steps_of, steps_to_show, waits_of
+from correlator.reports.lanes_events import (
+    HORIZON_NS,
+    NO_STAMP,
+    Stamp,
+    Wait,
+    ranks_of,
+    stamps_of,
+    steps_of,
+    steps_to_show,
+    waits_of,
+)
 
 MOST_LANES = 72
 """Up to here every rank has a lane of its own."""
@@ -27,6 +37,8 @@ class Mark:
     time_ns: int | None
     uncertainty_ms: float | None
     words: str
+    bound: bool = False
+    """It was not before `time_ns`; no more is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class Lane:
         """When the last of its ranks was seen to end; None = not known."""
         if any(wait.high_ns is None for wait in self.waits) or self.absent:
             return None
-        times = [mark.time_ns for mark in self.marks if mark.time_ns is not None]
+        times = [mark.time_ns for mark in self.marks if mark.time_ns is not None and not mark.bound]
         return max(times) if times and len(times) == len(self.marks) else None
 
 
@@ -76,13 +88,13 @@ class _Place:
 
 def swim(diagnosis: Diagnosis, details: Details | None, graph: CauseGraph | None) -> Swim:
     """The picture of a diagnosis. Without details there are no waits, steps or healthy ranks in it."""
-    margins = {} if details is None else margins_of(details.events)
+    stamps = {} if details is None else stamps_of(details.events)
     waits = {} if details is None else waits_of(details.events, graph)
     places: dict[tuple[int | None, str], _Place] = {}
     for initiator in diagnosis.verdict.initiators:
         _put(places, _accused(initiator, waits))
     for entry in diagnosis.collateral:
-        _put(places, _dragged(entry, waits, margins))
+        _put(places, _dragged(entry, waits, stamps, onset_of(diagnosis)))
     known = {place.rank for place in places.values()}
     for rank, node in [] if details is None else ranks_of(details.events):
         if rank not in known:
@@ -90,6 +102,8 @@ def swim(diagnosis: Diagnosis, details: Details | None, graph: CauseGraph | None
     ordered = _in_order(list(places.values()))
     lanes = [_lane([place]) for place in ordered] if len(ordered) <= MOST_LANES else _folded(ordered)
     times = _times(places.values())
+    if any(mark.time_ns is None or mark.bound for place in places.values() for mark in place.marks):
+        times += _end_of_run(diagnosis, times)
     steps = [] if details is None else steps_of(details.events, min(times, default=None), max(times, default=None))
     if not times:
         times = [
@@ -127,14 +141,31 @@ def _accused(initiator: Initiator, waits: dict[int, Wait]) -> _Place:
     return _Place(initiator.rank, initiator.node or "", accused=True, absent=absent, marks=(mark,), waits=())
 
 
-def _dragged(entry: Collateral, waits: dict[int, Wait], margins: dict[tuple[str, int], float]) -> _Place:
+def onset_of(diagnosis: Diagnosis) -> int | None:
+    """When the first initiator began, in ns since 1970."""
+    times = (nanoseconds_of(initiator.time) for initiator in diagnosis.verdict.initiators)
+    return min((ns for ns in times if ns is not None), default=None)
+
+
+def _end_of_run(diagnosis: Diagnosis, times: Sequence[int]) -> list[int]:
+    """The last time in the files, for what has no time of its own: it lies somewhere before that."""
+    last = nanoseconds_of(diagnosis.run.last_time)
+    return [min(last, max(times) + HORIZON_NS)] if last is not None and times and last > max(times) else []
+
+
+def _dragged(
+    entry: Collateral, waits: dict[int, Wait], stamps: dict[tuple[str, int], Stamp], onset_ns: int | None
+) -> _Place:
     time = nanoseconds_of(entry.time)
     first = next(iter(entry.evidence), None)
-    margin = None if first is None else margins.get((first.file, first.line))
+    stamp = NO_STAMP if first is None else stamps.get((first.file, first.line), NO_STAMP)
     who = phrases.fold_places([(entry.rank, entry.node)])
-    words = f"{who}: {entry.kind}, {_when(entry.time, margin)}{_cited(entry.evidence)}"
+    when = f"not before {phrases.clock_time(entry.time)}" if stamp.bound else _when(entry.time, stamp.margin_ms)
+    words = f"{who}: {entry.kind}, {when}{_cited(entry.evidence)}"
+    if stamp.bound and time is not None and onset_ns is not None and time <= onset_ns:
+        time = None  # a bound that says less than the cause does
     wait = None if entry.rank is None else waits.get(entry.rank)
-    if wait is not None and wait.high_ns is not None and time is not None:
+    if wait is not None and wait.high_ns is not None and time is not None and not stamp.bound:
         wait = Wait(wait.low_ns, max(time, wait.low_ns))
     spans = () if wait is None else (wait,)
     return _Place(
@@ -142,7 +173,7 @@ def _dragged(entry: Collateral, waits: dict[int, Wait], margins: dict[tuple[str,
         entry.node or "",
         accused=False,
         absent=False,
-        marks=(Mark(str(entry.kind), time, margin, words),),
+        marks=(Mark(str(entry.kind), time, None if stamp.bound else stamp.margin_ms, words, bound=stamp.bound),),
         waits=spans,
     )
 

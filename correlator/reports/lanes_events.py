@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from correlator.core.vocabulary import CollateralKind, Context
+from correlator.core.vocabulary import CollateralKind, Context, TimeSource
 from correlator.reports.causes import CauseGraph
 
 if TYPE_CHECKING:
@@ -27,13 +27,30 @@ class Wait:
     high_ns: int | None
 
 
-def margins_of(events: pl.DataFrame) -> dict[tuple[str, int], float]:
-    """(file, line) -> uncertainty in ms of the lines that tell of faults and collateral."""
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """How far the time of a line can be trusted."""
+
+    margin_ms: float | None
+    bound: bool
+    """The line has no time of its own: it is not earlier than the one before it of its writer, and no more is known."""
+
+
+NO_STAMP = Stamp(None, bound=False)
+
+
+def stamps_of(events: pl.DataFrame) -> dict[tuple[str, int], Stamp]:
+    """(file, line) -> how sure its time is, of the lines that tell of faults and collateral."""
     import polars as pl
 
-    told = events.filter(pl.col("body").is_not_null() & pl.col("time_uncertainty_ms").is_not_null())
-    rows = told.select("log_file_path", "line_number", "time_uncertainty_ms")
-    return {(file, line): margin for file, line, margin in rows.iter_rows()}
+    told = events.filter(pl.col("body").is_not_null() & pl.col("timestamp").is_not_null())
+    rows = told.select(
+        "log_file_path",
+        "line_number",
+        "time_uncertainty_ms",
+        pl.col("time_source").cast(pl.String) == TimeSource.INHERITED.value,
+    )
+    return {(file, line): Stamp(margin, bound) for file, line, margin, bound in rows.iter_rows()}
 
 
 def ranks_of(events: pl.DataFrame) -> list[tuple[int, str | None]]:
@@ -48,13 +65,18 @@ def ranks_of(events: pl.DataFrame) -> list[tuple[int, str | None]]:
 
 
 def waits_of(events: pl.DataFrame, graph: CauseGraph | None) -> dict[int, Wait]:
-    """Since when each rank waited: a timeout says how long it ran, a flight-recorder entry when it was entered."""
+    """Since when each rank waited: a timeout says how long it ran, a flight-recorder entry when it was entered.
+
+    A timeout without a time of its own (an exception) says neither when it began nor when it ended.
+    """
     import polars as pl
 
     time = pl.coalesce("time_aligned", "timestamp").dt.epoch("ns")
     waits: dict[int, Wait] = {}
     timeouts = events.filter(
-        (pl.col("event_name") == CollateralKind.COLLECTIVE_TIMEOUT.value) & pl.col("rank").is_not_null()
+        (pl.col("event_name") == CollateralKind.COLLECTIVE_TIMEOUT.value)
+        & pl.col("rank").is_not_null()
+        & (pl.col("time_source").cast(pl.String) != TimeSource.INHERITED.value)
     )
     for rank, ns, attributes in timeouts.select("rank", time, "attributes").iter_rows():
         known = {pair["key"]: pair["value"] for pair in attributes or ()}
@@ -63,12 +85,16 @@ def waits_of(events: pl.DataFrame, graph: CauseGraph | None) -> dict[int, Wait]:
             low = ns - int(ran_ms * 1e6)
             if rank not in waits or low < waits[rank].low_ns:
                 waits[rank] = Wait(low, ns)
-    cited = [number for cause in graph.causes if cause.kind == "hub" for number in cause.event_ids] if graph else []
-    entries = events.filter(
-        (pl.col("event_name") == Context.COLLECTIVE_ENTRY.value)
-        & pl.col("rank").is_not_null()
-        & pl.col("event_id").is_in(pl.Series(sorted(cited), dtype=pl.UInt64).implode())
+    hubs = [cause for cause in graph.causes if cause.kind == "hub"] if graph else []
+    cited = pl.Series(sorted(number for hub in hubs for number in hub.event_ids), dtype=pl.UInt64)
+    waiting = pl.Series(sorted({rank for hub in hubs for rank in hub.ranks}), dtype=pl.Int32)
+    every = events.filter(
+        (pl.col("event_name") == Context.COLLECTIVE_ENTRY.value) & pl.col("rank").is_in(waiting.implode())
     )
+    keys = ["process_group", "collective_seq"]
+    # A hub cites one line of each waiter; where that is a timeout without a time, the entry in its dump still has one.
+    held_up = every.filter(pl.col("event_id").is_in(cited.implode())).select(keys).unique()
+    entries = every.join(held_up, on=keys)
     for rank, ns in entries.select("rank", time).iter_rows():
         if ns is not None and (rank not in waits or ns < waits[rank].low_ns):
             waits[rank] = Wait(ns, waits[rank].high_ns if rank in waits else None)

@@ -18,6 +18,7 @@ from correlator.reports.cause_groups import Story, tell
 from correlator.reports.causes import read_causes
 from correlator.reports.cleaning import clipped, visible
 from correlator.reports.details import Details
+from correlator.reports.folding import alike, in_order, named
 from correlator.reports.graph_export import mermaid_lines
 
 MOST_LINES = 60
@@ -143,13 +144,15 @@ def _remedy(diagnosis: Diagnosis) -> Iterable[str]:
 
 
 def _evidence(diagnosis: Diagnosis) -> Iterable[str]:
-    cited = [(i, line) for i in diagnosis.verdict.initiators for line in i.evidence]
-    if not cited:
+    groups = [group for group in alike(diagnosis.verdict.initiators) if group.example.evidence]
+    if not groups:
         return
     # With several initiators each shows its first lines before one shows them all.
-    most = max(1, MOST_EVIDENCE // max(1, len(diagnosis.verdict.initiators)))
-    shown = [line for i in diagnosis.verdict.initiators for line in i.evidence[:most]][:MOST_EVIDENCE]
-    yield "**Evidence**"
+    most = max(1, MOST_EVIDENCE // len(groups))
+    shown = [line for group in groups for line in in_order(group.example.evidence[:most])][:MOST_EVIDENCE]
+    like = [group for group in groups if group.count > 1]
+    each = "; ".join(f"{group.who} each have lines like those of {phrases.culprit(group.example)}" for group in like)
+    yield f"**Evidence** ({plain(clipped(each, 300))})" if each else "**Evidence**"
     yield from code_block(
         f"{clipped(line.file, 120)}:{line.line}  {phrases.clock_time(line.time)}  {clipped(line.text, _LINE)}"
         for line in shown
@@ -184,7 +187,7 @@ def _rivals(diagnosis: Diagnosis) -> Iterable[str]:
         return
     yield "**Also weighed**"
     for rival in rivals[:MOST_RIVALS]:
-        words = " and ".join(rival.initiators[:3]) or "someone whom no file names"
+        words = named(rival.initiators)
         words += f", {rival.fault.value}" if rival.fault is not None else ""
         words += f" ({rival.probability * 100:.0f} %)"
         words += f"; against it: {rival.contradicts[0]}" if rival.contradicts else ""

@@ -119,18 +119,23 @@ def _lines(group: Group, width: float, start_ns: int | None, margin_ms: float) -
     where = _wrapped(group.where, int(room / _TEXT_CHARACTER), 2)
     lines = [("title", text) for text in title] + [("where", text) for text in where]
     if group.first_ns is not None and start_ns is not None and group.layer:
-        lines.append(("when", _later((group.first_ns - start_ns) / 1e6, margin_ms)))
+        ended = "gave up " if group.role == "hub" else ""
+        lines.append(("when", _later((group.first_ns - start_ns) / 1e6, margin_ms, ended)))
     if not group.explained:
         lines.append(("reason", "no path to it is recorded"))
     lines += [("reason", text) for text in _wrapped(group.reason, int(room / _TEXT_CHARACTER), REASON_LINES)]
     return lines
 
 
-def _later(late_ms: float, margin_ms: float) -> str:
+def _later(late_ms: float, margin_ms: float, ended: str) -> str:
     """How long after the initiating event, as far as the clocks can tell the two apart."""
     if abs(late_ms) <= max(margin_ms, 1.0):
         return "at the same time, as far as clocks tell"
-    return f"{phrases.duration(late_ms)} {'later' if late_ms > 0 else 'earlier by its clock'}"
+    return (
+        f"{ended}{phrases.duration(late_ms)} later"
+        if late_ms > 0
+        else f"{phrases.duration(late_ms)} earlier by its clock"
+    )
 
 
 def _wrapped(text: str, characters: int, lines: int) -> list[str]:

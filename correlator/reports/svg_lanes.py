@@ -15,8 +15,13 @@ from correlator.reports.svg_scale import BREAK_WIDTH, Piece, Scale, Tick, scale_
 
 WIDTH = 1040
 NODE_X = 2.0
-LABEL_X = 168.0
-LEFT = 178.0
+MOST_NODE, MOST_LABEL = 24, 20
+"""Characters of a node's name and of the ranks of a lane; longer ones give way in the middle."""
+_NODE_CHARACTER = 7.2
+"""Width of a character of a node's name, with room to spare; that of a rank is a share of the size of its letters."""
+_RANK_CHARACTER = 0.62
+NARROWEST = 168.0
+LABEL_GAP = 10.0
 RIGHT = 1030.0
 UNKNOWN_WIDTH = 64.0
 """A strip at the right for what has no time."""
@@ -58,6 +63,8 @@ class Glyph:
     low_x: float
     high_x: float
     words: str
+    bound: bool
+    """It was not before; no more is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +145,10 @@ class LanesPicture:
     has_waits: bool
     has_absent: bool
     has_margins: bool
+    has_bounds: bool
     font: float
+    most_node: int
+    most_label: int
 
 
 def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
@@ -147,9 +157,11 @@ def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
         return None
     unknown = any(mark.time_ns is None for lane in swim.lanes for mark in lane.marks)
     right = RIGHT - UNKNOWN_WIDTH if unknown else RIGHT
-    scale = scale_of(swim.anchors, LEFT, right)
+    label_x = _label_x(swim)
+    scale = scale_of(swim.anchors, label_x + LABEL_GAP, right)
     top = TOP + (STEPS_HEIGHT if swim.steps else 0)
     blocks, bottom = _blocks(swim, scale, top, RIGHT - UNKNOWN_WIDTH / 2 if unknown else None)
+    glyphs = [glyph for block in blocks for row in block.rows for glyph in row.glyphs]
     shown = [(ns, step) for ns, step in swim.steps if scale.inside(ns)]
     onsets = tuple(_onsets(diagnosis, scale))
     return LanesPicture(
@@ -158,7 +170,7 @@ def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
         head=0.0 if onsets else 18.0,
         top=top,
         bottom=bottom,
-        label_x=LABEL_X,
+        label_x=label_x,
         ticks=tuple(tick for tick in scale.ticks() if all(abs(tick.x - onset.x) > TICK_FREE for onset in onsets)),
         breaks=tuple(piece for piece in scale.pieces if piece.quiet),
         blocks=blocks,
@@ -171,9 +183,23 @@ def lanes_picture(diagnosis: Diagnosis, swim: Swim) -> LanesPicture | None:
         folded=swim.folded,
         has_waits=any(lane.waits for lane in swim.lanes),
         has_absent=any(lane.absent for lane in swim.lanes),
-        has_margins=any(g.high_x - g.low_x > MARGIN_SEEN for block in blocks for row in block.rows for g in row.glyphs),
-        font=9.0 if _row_height(len(swim.lanes)) < 12 else 11.0,
+        has_margins=any(g.high_x - g.low_x > MARGIN_SEEN for g in glyphs),
+        has_bounds=any(g.bound for g in glyphs),
+        font=_font(swim),
+        most_node=MOST_NODE,
+        most_label=MOST_LABEL,
     )
+
+
+def _font(swim: Swim) -> float:
+    return 9.0 if _row_height(len(swim.lanes)) < 12 else 11.0
+
+
+def _label_x(swim: Swim) -> float:
+    """Where labels of lanes end: names of nodes and ranks stand side by side and never on each other."""
+    node = max(min(len(lane.node), MOST_NODE) for lane in swim.lanes) * _NODE_CHARACTER
+    rank = max(min(len(lane.label), MOST_LABEL) for lane in swim.lanes) * _RANK_CHARACTER * _font(swim)
+    return round(max(NARROWEST, node + rank + LABEL_GAP), 1)
 
 
 def _row_height(lanes: int) -> float:
@@ -199,7 +225,7 @@ def _blocks(swim: Swim, scale: Scale, top: float, unknown_x: float | None) -> tu
 
 def _row(lane: Lane, scale: Scale, y: float, height: float, unknown_x: float | None, absent_ns: int | None) -> Row:
     end = scale.x(lane.end_ns) if lane.end_ns is not None else scale.pieces[-1].right
-    bars = [_bar("alive", LEFT, end, height * 0.4)]
+    bars = [_bar("alive", scale.pieces[0].left, end, height * 0.4)]
     if lane.absent and absent_ns is not None:
         bars.append(_bar("absent", scale.x(absent_ns), end, height * 0.62))
     starts = [wait.low_ns for wait in lane.waits]
@@ -223,11 +249,10 @@ def _glyph(mark: Mark, scale: Scale, unknown_x: float | None) -> Glyph:
     family, shape = FAMILIES.get(mark.kind, OTHER)
     if mark.time_ns is None:
         x = RIGHT if unknown_x is None else unknown_x
-        return Glyph(family, shape, x, x, x, mark.words)
+        return Glyph(family, shape, x, x, x, mark.words, bound=False)
     margin = int((mark.uncertainty_ms or 0.0) * 1e6)
-    return Glyph(
-        family, shape, scale.x(mark.time_ns), scale.x(mark.time_ns - margin), scale.x(mark.time_ns + margin), mark.words
-    )
+    low, high = scale.x(mark.time_ns - margin), scale.x(mark.time_ns + margin)
+    return Glyph(family, shape, scale.x(mark.time_ns), low, high, mark.words, mark.bound)
 
 
 def _binned(marks: Sequence[Mark], scale: Scale, height: float, unknown_x: float | None) -> Iterable[Bar]:

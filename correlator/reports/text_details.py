@@ -9,6 +9,7 @@ from correlator.core.model import ClockEstimate, Collateral, Diagnosis, Evidence
 from correlator.core.ranges import fold_hosts
 from correlator.core.vocabulary import ClockStatus, VerdictStatus
 from correlator.reports import phrases
+from correlator.reports.folding import Alike, alike, in_order, named
 from correlator.reports.page import LABEL_WIDTH, Page, styled
 
 _MOST_EVIDENCE = 5
@@ -40,20 +41,23 @@ def _evidence(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     if not initiators:
         return
     page.heading("Evidence", "times corrected where the clocks allow it")
-    shown = initiators if verbose else initiators[:_MOST_EVIDENCE]
-    most = None if verbose else max(1, _MOST_EVIDENCE // len(initiators))
-    for index, initiator in enumerate(shown):
+    groups = [Alike(phrases.culprit(one), one, 1) for one in initiators] if verbose else alike(initiators)
+    shown = groups if verbose else groups[:_MOST_EVIDENCE]
+    most = None if verbose else max(1, _MOST_EVIDENCE // len(groups))
+    for index, group in enumerate(shown):
+        lines = group.example.evidence
         if len(initiators) > 1:
             if index:
                 page.gap()
-            page.block(styled("  ", (phrases.culprit(initiator), "bold")))
-        for evidence in initiator.evidence[:most]:
+            like = f", each with lines like these of {phrases.culprit(group.example)}" if group.count > 1 else ""
+            page.block(styled("  ", (group.who, "bold"), like))
+        for evidence in in_order(lines[:most]):
             _evidence_line(page, evidence, verbose=verbose)
-        if most is not None and len(initiator.evidence) > most:
-            _more(page, phrases.count(len(initiator.evidence) - most, "more line"))
-    if len(shown) < len(initiators):
+        if most is not None and len(lines) > most:
+            _more(page, phrases.count(len(lines) - most, "more line"))
+    if len(shown) < len(groups):
         page.gap()
-        _more(page, phrases.count(len(initiators) - len(shown), "more of them", "more of them"))
+        _more(page, phrases.count(len(groups) - len(shown), "more of them", "more of them"))
 
 
 def _more(page: Page, what: str) -> None:
@@ -102,10 +106,7 @@ def _hypotheses(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
 
 def _hypothesis(page: Page, hypothesis: Hypothesis) -> None:
     percent = f"{min(0.99, max(0.0, hypothesis.probability)) * 100:>3.0f} %"
-    named = [*hypothesis.initiators[:_MOST_NAMES]]
-    if others := len(hypothesis.initiators) - len(named):
-        named.append(f"{others:,} more")
-    who = " and ".join(named) or "someone whom no file names"
+    who = named(hypothesis.initiators)
     what = f", {hypothesis.fault.value}" if hypothesis.fault is not None else ""
     page.row(percent, styled((who, "bold"), what), indent=_INDENT)
     for label, words in (("for", hypothesis.supports), ("against", hypothesis.contradicts)):
