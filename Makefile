@@ -7,7 +7,7 @@ CASES ?= ../shared/cases
 SCORER = $(CASES)/../tools/score.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test venv check lint types imports format score clean
+.PHONY: help demo test venv check lint types imports format score laws clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ format: $(VENV)/.installed-dev ## Format the code and mend what can be mended
 score: $(VENV)/.installed ## Score the verdicts on labelled cases (CASES=FOLDER)
 	@test -f $(SCORER) || { echo "no scorer at $(SCORER)" >&2; exit 2; }
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python $(SCORER) $(CASES)
+
+laws: $(VENV)/.installed ## Change the form of all labelled cases, and show each verdict that changes with it (CASES=FOLDER)
+	$(BIN)/python -m benchmarks.degradation $(CASES) --groups changes
 
 clean: ## Remove .venv and all caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

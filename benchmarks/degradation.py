@@ -3,9 +3,11 @@
     python -m benchmarks.degradation ../shared/cases                      # labelled cases
     python -m benchmarks.degradation --scenarios stalled,off_bus --layout flat
     python -m benchmarks.degradation ../shared/cases --only xid79,sigkill --mutations 'clock,packed'
+    python -m benchmarks.degradation ../shared/cases --groups changes     # `make laws`: the whole matrix of the laws
 
 For each mutation: how many runs it applies to; right; undetermined with a file of the lost writer named; undetermined
-without; incomplete; an innocent accused; and how many verdicts differ from that on the whole run.
+without; incomplete; an innocent accused; and how many verdicts differ from that on the whole run. Exits 1 where a law
+is broken: a change of form that changes a verdict, or a loss that accuses somebody who was not accused before.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import correlator
-from benchmarks.scenarios import SCENARIOS, Expected, Layout, build, from_json
+from benchmarks.scenarios import SCENARIOS, Accused, Expected, Layout, build, from_json
 from benchmarks.scenarios.judging import Grade, explain, in_words, judge, place_of
-from benchmarks.scenarios.mutations import MUTATIONS, Specimen
+from benchmarks.scenarios.mutations import CHANGES, GROUPS, MUTATIONS
+from benchmarks.scenarios.specimen import Renamed, Specimen
 from correlator.core.model import Diagnosis
 from correlator.core.vocabulary import VerdictStatus
 
@@ -51,18 +54,35 @@ def degrade(name: str, folder: Path, expected: Expected, mutations: Iterable[str
     """Diagnose a run whole, then each mutated copy of it."""
     whole = correlator.open_run(folder, workers=1)
     before = whole.diagnosis
-    yield _outcome(name, "none", expected, before, before, explain(whole, expected))
+    yield _outcome(name, "none", expected, _gist(before), before, explain(whole, expected))
     for mutation in mutations:
         with tempfile.TemporaryDirectory() as temporary:
             copy = Path(temporary) / "run"
             shutil.copytree(folder, copy)
-            if not MUTATIONS[mutation](Specimen(copy, whole, expected, random.Random(f"{name}:{mutation}"))):
+            changed = MUTATIONS[mutation](Specimen(copy, whole, expected, random.Random(f"{name}:{mutation}")))
+            if not changed:
                 continue
             run = correlator.open_run(copy, workers=1)
-            yield _outcome(name, mutation, expected, before, run.diagnosis, explain(run, expected))
+            if isinstance(changed, Renamed):
+                wanted, was = expected_there(expected, changed), _gist(before, changed)
+            else:
+                wanted, was = expected, _gist(before)
+            yield _outcome(name, mutation, wanted, was, run.diagnosis, explain(run, wanted))
 
 
-def _outcome(name: str, mutation: str, expected: Expected, before: Diagnosis, after: Diagnosis, why: str) -> Outcome:
+def expected_there(expected: Expected, renamed: Renamed) -> Expected:
+    """The truth of a run whose nodes have other names."""
+
+    def moved(some: tuple[Accused, ...]) -> tuple[Accused, ...]:
+        return tuple(replace(one, node=renamed.nodes.get(one.node or "", one.node)) for one in some)
+
+    return replace(expected, initiators=moved(expected.initiators), also=tuple(map(moved, expected.also)))
+
+
+Gist = tuple[str, frozenset[tuple[str, object]], frozenset[str]]
+
+
+def _outcome(name: str, mutation: str, expected: Expected, before: Gist, after: Diagnosis, why: str) -> Outcome:
     found = judge(expected, after)
     status = after.verdict.status
     wanted = in_words(expected.status, expected.initiators)
@@ -72,14 +92,17 @@ def _outcome(name: str, mutation: str, expected: Expected, before: Diagnosis, af
         grade=found.grade,
         confidence=found.confidence,
         names_missing=status is VerdictStatus.UNDETERMINED and _asks_for(expected, after.missing_evidence),
-        changed=_gist(before) != _gist(after),
+        changed=before != _gist(after),
         note=f"wanted {wanted} | said {found.said} ({found.confidence:.2f}) | {why}",
     )
 
 
-def _gist(found: Diagnosis) -> tuple[str, frozenset[tuple[str, object]], frozenset[str]]:
+def _gist(found: Diagnosis, renamed: Renamed | None = None) -> Gist:
+    """Status, accused and faults; with the names that nodes have been given since."""
     said = found.verdict.initiators
-    return str(found.verdict.status), frozenset(map(place_of, said)), frozenset(str(one.fault) for one in said)
+    nodes = renamed.nodes if renamed else {}
+    places = frozenset((what, nodes.get(str(who), who) if what == "node" else who) for what, who in map(place_of, said))
+    return str(found.verdict.status), places, frozenset(str(one.fault) for one in said)
 
 
 def _asks_for(expected: Expected, missing: Sequence[str]) -> bool:
@@ -146,17 +169,36 @@ def main() -> None:
     parser.add_argument("--layout", default="flat")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mutations", default="", help="mutations whose name contains one of these")
+    parser.add_argument("--groups", default=",".join(GROUPS), help="losses, changes, tears; by comma (default: all)")
     options = parser.parse_args()
     parts = [part for part in options.mutations.split(",") if part]
-    chosen = [name for name in MUTATIONS if not parts or any(part in name for part in parts)]
+    offered = [name for group in options.groups.split(",") for name in GROUPS[group]]
+    chosen = [name for name in offered if not parts or any(part in name for part in parts)]
     done: list[Outcome] = []
+    broken = 0
     with tempfile.TemporaryDirectory() as temporary:
         for name, folder, expected in runs(options, Path(temporary)):
+            accused = False
             for outcome in degrade(name, folder, expected, chosen):
                 done.append(outcome)
-                if not outcome.good and (outcome.changed or outcome.mutation == "none"):
-                    print(f"{outcome.grade:10} {outcome.run} [{outcome.mutation}]: {outcome.note}", flush=True)
+                accused |= outcome.mutation == "none" and outcome.grade is Grade.WRONG
+                breaks = breaks_a_law(outcome, accused_before=accused)
+                broken += breaks
+                if breaks or (not outcome.good and (outcome.changed or outcome.mutation == "none")):
+                    print(
+                        f"{'LAW ' if breaks else ''}{outcome.grade:10} {outcome.run} [{outcome.mutation}]: {outcome.note}",
+                        flush=True,
+                    )
     print(*table(done), sep="\n")
+    print(f"{sum(outcome.mutation != 'none' for outcome in done)} mutated runs, {broken} break a law")
+    raise SystemExit(1 if broken else 0)
+
+
+def breaks_a_law(outcome: Outcome, *, accused_before: bool) -> bool:
+    """Design section 6: the form of the evidence changes no verdict, and less of it accuses nobody else."""
+    if outcome.mutation in CHANGES:
+        return outcome.changed
+    return outcome.grade is Grade.WRONG and not accused_before
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import connection
 from typing import Any, Generic, Protocol, TypeVar
 
 from correlator.core.threads import ONE_THREAD
@@ -182,12 +184,21 @@ def _begin(task: Task[Any, Any], counter: Any) -> None:
     """Set up a worker process: what it runs, and the counter it shares. Ctrl-C is the parent's to handle."""
     global _task, _advance_here  # one worker process has one task for its whole life
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_leave_with, args=(parent.sentinel,), daemon=True).start()
 
     def advance(count: int) -> None:
         with counter.get_lock():
             counter.value += count
 
     _task, _advance_here = task, advance
+
+
+def _leave_with(parent: int) -> None:
+    """End this process when its parent ends, even by SIGKILL: it would wait for work for good, and keep its siblings."""
+    connection.wait([parent])
+    os._exit(1)
 
 
 def _run(item: Any) -> Any:

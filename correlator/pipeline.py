@@ -23,7 +23,7 @@ from correlator.identity import identify
 from correlator.ingest import ingest
 from correlator.notebook.views import RunViews
 from correlator.parsers.table import pattern_table
-from correlator.sources import RunFiles, discover
+from correlator.sources import Limits, RunFiles, discover
 from correlator.sources.context import lines_before
 from correlator.timeline import TIMELINE_SUFFIXES, Stored, read_timeline, write_timeline
 
@@ -144,24 +144,26 @@ def open_run(
     workers: int | None = None,
     catalogue: Sequence[Path] = (),
     progress: Progress | None = None,
+    limits: Limits | None = None,
 ) -> Run:
     """Read a run: a directory, files, an archive, `-` for stdin, or a timeline.parquet written before.
 
-    `workers` processes read large runs (None = as many as there are CPUs). Raises InputError where nothing can be read.
+    `workers` processes read large runs (None = as many as there are CPUs); `limits` bound what hostile or huge input may
+    take (None = the defaults). Raises InputError where nothing can be read.
     """
     paths = [targets] if isinstance(targets, (str, Path)) else list(targets)
     known = load_catalogue(tuple(catalogue))
     if len(paths) == 1 and str(paths[0]).endswith(TIMELINE_SUFFIXES):
         events, stored = read_timeline(Path(paths[0]))
         return _run(stored, events, known, {"": stored.context} if stored.context else {})
-    with discover(paths) as found:
-        return _read(found, known, workers, progress or NoProgress())
+    with discover(paths, limits=limits) as found:
+        return _read(found, known, workers, progress or NoProgress(), limits)
 
 
-def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Progress) -> Run:
+def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Progress, limits: Limits | None) -> Run:
     progress.start(sum(file.size_bytes for file in found.files))
     try:
-        read = ingest(found.files, pattern_table(known), found.hints, workers=workers, progress=progress)
+        read = ingest(found.files, pattern_table(known), found.hints, workers=workers, progress=progress, limits=limits)
         if read.events.is_empty():
             raise _nothing_known(found, read.reports)
         progress.step("who")
@@ -219,7 +221,11 @@ def _raw_context(run: Run, found: RunFiles) -> dict[str, tuple[ContextLine, ...]
 
 
 def diagnose(
-    targets: Target | Sequence[Target], *, workers: int | None = None, catalogue: Sequence[Path] = ()
+    targets: Target | Sequence[Target],
+    *,
+    workers: int | None = None,
+    catalogue: Sequence[Path] = (),
+    limits: Limits | None = None,
 ) -> Diagnosis:
     """The diagnosis of a run; see open_run for what `targets` may be."""
-    return open_run(targets, workers=workers, catalogue=catalogue).diagnosis
+    return open_run(targets, workers=workers, catalogue=catalogue, limits=limits).diagnosis

@@ -16,8 +16,9 @@ from benchmarks.degradation import Outcome, degrade
 from benchmarks.scenarios import Expected, Layout, build
 from benchmarks.scenarios.dumps import Recorded, dump
 from benchmarks.scenarios.judging import Grade
-from benchmarks.scenarios.mutations import CHANGES, LOSSES, Specimen, packed, split_in_two
+from benchmarks.scenarios.mutations import CHANGES, LOSSES, TEARS, packed, split_in_two
 from benchmarks.scenarios.simulation import VERSIONS
+from benchmarks.scenarios.specimen import Specimen
 from benchmarks.scenarios.stamps import shifted, shifted_dump
 from benchmarks.scenarios.torch_text import Group
 from correlator.parsers.dumps.plain_pickle import load
@@ -31,6 +32,9 @@ STAMPED = (
     "2025-11-30T23:59:59.123456789Z stderr F text",
     "  time      : 2025-11-30_23:59:59",
     '{"message": {"message": "x", "extraInfo": {"timestamp": "1764547199"}}}',
+    "[default1]:11/30/2025 23:59:59 - INFO - train -   step 3",
+    "25-11-30 23:59:59.123 : epoch 3",
+    "[23:59:59] (1) step 3 loss 2.1",
 )
 LATER = (
     "2025-12-01 00:04:59,123 - trainer - INFO - step 3 loss 2.1",
@@ -41,8 +45,11 @@ LATER = (
     "2025-12-01T00:04:59.123456789Z stderr F text",
     "  time      : 2025-12-01_00:04:59",
     '{"message": {"message": "x", "extraInfo": {"timestamp": "1764547499"}}}',
+    "[default1]:12/01/2025 00:04:59 - INFO - train -   step 3",
+    "25-12-01 00:04:59.123 : epoch 3",
+    "[00:04:59] (1) step 3 loss 2.1",
 )
-RUNS = (("cuda_oom", Layout.FLAT, tuple(CHANGES)), ("stalled_rank", Layout.FLAT, tuple(LOSSES)))
+RUNS = (("cuda_oom", Layout.FLAT, (*CHANGES, *TEARS)), ("stalled_rank", Layout.FLAT, tuple(LOSSES)))
 LEAST_GOOD = 0.85
 """Share of runs with lost evidence that end right, or open with the right file asked for."""
 
@@ -51,6 +58,8 @@ LEAST_GOOD = 0.85
 def test_a_clock_moves_every_stamp_of_a_line(line: str, later: str) -> None:
     assert shifted(line.encode(), 300) == later.encode()
     assert shifted(later.encode(), -300) == line.encode()
+    both = f"one\n{line}\n{line}\n", f"one\n{later}\n{later}\n"
+    assert shifted(both[0].encode(), 300) == both[1].encode(), "in the middle of a file as well"
 
 
 @given(st.binary(max_size=200), st.integers(-(10**6), 10**6))
@@ -94,6 +103,12 @@ def test_another_form_of_the_same_evidence_changes_no_verdict(outcomes: list[Out
     changed = [outcome for outcome in outcomes if outcome.mutation in CHANGES]
     assert {outcome.mutation for outcome in changed} == set(CHANGES)
     assert not [f"{outcome.run} [{outcome.mutation}]: {outcome.note}" for outcome in changed if outcome.changed]
+
+
+def test_torn_evidence_accuses_nobody_else(outcomes: list[Outcome]) -> None:
+    torn = [outcome for outcome in outcomes if outcome.mutation in TEARS]
+    assert {outcome.mutation for outcome in torn} == set(TEARS)
+    assert not [f"[{outcome.mutation}]: {outcome.note}" for outcome in torn if outcome.grade is Grade.WRONG]
 
 
 def test_lost_evidence_accuses_nobody_else(outcomes: list[Outcome]) -> None:

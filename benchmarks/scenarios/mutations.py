@@ -1,65 +1,24 @@
 """What becomes of run directories on their way to whoever reads them: files lost, packed, joined, cut, clocks wrong.
 
 A mutation changes a copy of a run in place and says whether there was anything to change. It knows the files as the
-product sees them (whose they are, of what kind), from a diagnosis of the whole run.
+product sees them (whose they are, of what kind), from a diagnosis of the whole run. Those of names are in
+`mutations_of_names`, those of single lines in `mutations_of_lines`.
 """
 
 from __future__ import annotations
 
 import gzip
-import random
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.scenarios.expected import Accused, Expected
+import zstandard
+
+from benchmarks.scenarios import mutations_of_lines as lines
+from benchmarks.scenarios import mutations_of_names as names
+from benchmarks.scenarios.specimen import OWN, SHARED, TEXTS, Mutation, Specimen, content, store
 from benchmarks.scenarios.stamps import shifted, shifted_dump
 from correlator.core.files import FileReport
 from correlator.core.vocabulary import FileKind
-from correlator.pipeline import Run
-
-OWN = frozenset({FileKind.RANK_LOG, FileKind.ERROR_FILE, FileKind.NCCL_DEBUG_LOG, FileKind.STACK_DUMP})
-SHARED = frozenset({FileKind.NODE_LOG, FileKind.CONSOLE_LOG})
-TEXTS = OWN | SHARED | {FileKind.LAUNCHER_LOG, FileKind.SCHEDULER_LOG, FileKind.KERNEL_LOG, FileKind.TEXT}
-
-
-@dataclass(frozen=True)
-class Specimen:
-    """A copy of a run to be mutated, with what is known of it."""
-
-    folder: Path
-    run: Run
-    expected: Expected
-    rng: random.Random
-
-    @property
-    def reports(self) -> tuple[FileReport, ...]:
-        """The files of the whole run."""
-        return self.run.reports
-
-    def path(self, report: FileReport) -> Path:
-        """Where a file lies in the copy."""
-        return self.folder / report.path
-
-    def remove(self, reports: Iterable[FileReport]) -> bool:
-        """Delete files; False where there was none, or nothing would be left."""
-        doomed = [report for report in reports if self.path(report).is_file()]
-        if not doomed or len(doomed) == len(self.reports):
-            return False
-        for report in doomed:
-            self.path(report).unlink()
-        return True
-
-    def guilty(self) -> tuple[tuple[Accused, int | None], ...]:
-        """The initiators with their local ranks."""
-        places = {place.rank: place for place in self.run.topology.ranks}
-        return tuple(
-            (one, places[one.rank].local_rank if one.rank in places else None) for one in self.expected.initiators
-        )
-
-
-Mutation = Callable[[Specimen], bool]
 
 
 def initiator_removed(specimen: Specimen) -> bool:
@@ -87,11 +46,11 @@ def _lines_of(rank: int, local: int | None, *, one_node: bool) -> re.Pattern[byt
 
 
 def _drop_lines(path: Path, wanted: re.Pattern[bytes]) -> bool:
-    lines = _content(path).split(b"\n")
-    kept = [line for line in lines if not wanted.match(line)]
-    if len(kept) in (len(lines), 0):
+    every = content(path).split(b"\n")
+    kept = [line for line in every if not wanted.match(line)]
+    if len(kept) in (len(every), 0):
         return False
-    _store(path, b"\n".join(kept))
+    store(path, b"\n".join(kept))
     return True
 
 
@@ -118,20 +77,50 @@ def half_of_the_ranks(specimen: Specimen) -> bool:
     return specimen.remove(r for r in specimen.reports if r.rank in lost and r.kind in OWN)
 
 
-def _clock(seconds: int) -> Mutation:
+def _clock(seconds: int, *, of_the_guilty: bool = False) -> Mutation:
+    """The clock of one node, any or that of an initiator, is wrong."""
+
     def mutation(specimen: Specimen) -> bool:
-        nodes = sorted({r.node for r in specimen.reports if r.node})
-        if len(nodes) < 2:
+        homes = {place.rank: place for place in specimen.run.topology.ranks}
+        node_of = {r.path: r.node or (homes[r.rank].node if r.rank in homes else None) for r in specimen.reports}
+        nodes = sorted({node for node in node_of.values() if node} | {p.node for p in homes.values() if p.node})
+        guilty = [node for node in nodes if any(node == one.node for one in specimen.expected.initiators)]
+        if len(nodes) < 2 or (of_the_guilty and not guilty):
             return False
-        node = specimen.rng.choice(nodes)
-        own = [r for r in specimen.reports if r.node == node and specimen.path(r).is_file()]
-        for report in own:
+        node = guilty[0] if of_the_guilty else specimen.rng.choice(nodes)
+        changed = False
+        for report in specimen.reports:
             path = specimen.path(report)
-            change = shifted_dump if report.kind is FileKind.FLIGHT_RECORDER else shifted
-            _store(path, change(_content(path), seconds))
-        return bool(own)
+            if node_of[report.path] not in {node, None} or not path.is_file():
+                continue
+            if report.kind is FileKind.FLIGHT_RECORDER:
+                new = shifted_dump(content(path), seconds) if node_of[report.path] else content(path)
+            elif node_of[report.path]:
+                new = shifted(content(path), seconds)
+            else:
+                new = _shifted_lines(specimen, report, node, seconds)
+            changed |= new != content(path)
+            store(path, new)
+        return changed
 
     return mutation
+
+
+def _shifted_lines(specimen: Specimen, report: FileReport, node: str, seconds: int) -> bytes:
+    """A file of many nodes: the lines that one of them wrote, as far as their heads or the event table tell."""
+    import polars as pl
+
+    own = [place for place in specimen.run.topology.ranks if place.node == node]
+    heads = [_lines_of(place.rank, place.local_rank, one_node=False) for place in own]
+    told = specimen.run.events.filter(
+        pl.col("log_file_path").cast(pl.String) == report.path, pl.col("host_name").cast(pl.String) == node
+    )
+    numbers = set(told["line_number"].to_list())
+    every = content(specimen.path(report)).split(b"\n")
+    return b"\n".join(
+        shifted(line, seconds) if number in numbers or any(head.match(line) for head in heads) else line
+        for number, line in enumerate(every, 1)
+    )
 
 
 def packed(specimen: Specimen) -> bool:
@@ -157,7 +146,7 @@ def joined_by_node(specimen: Specimen) -> bool:
     for node, reports in groups.items():
         out = bytearray()
         for report in sorted(reports, key=lambda r: (r.rank or 0, r.path)):
-            for line in _content(specimen.path(report)).splitlines():
+            for line in content(specimen.path(report)).splitlines():
                 out += f"{report.rank:>{width}}: ".encode() + line + b"\n"
             specimen.path(report).unlink()
         (specimen.folder / f"ranks-of-{node}.log").write_bytes(bytes(out))
@@ -174,11 +163,11 @@ def split_in_two(specimen: Specimen) -> bool:
             and path.is_file()
             and path.suffix in (".log", ".out", ".err", ".txt")
         ):
-            lines = path.read_bytes().splitlines(keepends=True)
-            if len(lines) > 20:
-                half = len(lines) // 2
-                path.with_name(path.name + ".1").write_bytes(b"".join(lines[:half]))
-                path.write_bytes(b"".join(lines[half:]))
+            whole = path.read_bytes().splitlines(keepends=True)
+            if len(whole) > 20:
+                half = len(whole) // 2
+                path.with_name(path.name + ".1").write_bytes(b"".join(whole[:half]))
+                path.write_bytes(b"".join(whole[half:]))
                 changed = True
     return changed
 
@@ -194,20 +183,40 @@ def plain_lines_dropped(specimen: Specimen) -> bool:
         if report.kind not in (OWN | SHARED) or report.folded or not path.is_file():
             continue  # which lines are folded into a record is not in the table
         told = set(events.filter(pl.col("log_file_path") == report.path)["line_number"].to_list())
-        lines = _content(path).split(b"\n")
-        kept = [line for n, line in enumerate(lines, 1) if n in told or n % 2 or not line]
-        changed |= len(kept) < len(lines)
-        _store(path, b"\n".join(kept))
+        every = content(path).split(b"\n")
+        kept = [line for n, line in enumerate(every, 1) if n in told or n % 2 or not line]
+        changed |= len(kept) < len(every)
+        store(path, b"\n".join(kept))
     return changed
 
 
-def _content(path: Path) -> bytes:
-    data = path.read_bytes()
-    return gzip.decompress(data) if path.suffix == ".gz" else data
+def packed_by_zstd(specimen: Specimen) -> bool:
+    """Every log is packed by zstd."""
+    for path in specimen.texts(TEXTS):
+        path.with_name(path.name + ".zst").write_bytes(zstandard.ZstdCompressor(1).compress(content(path)))
+        path.unlink()
+    return True
 
 
-def _store(path: Path, data: bytes) -> None:
-    path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
+def _joined_bare(specimen: Specimen) -> bool:
+    """The logs of a node's ranks lie in one file, one after the other, and nothing says where the next one begins."""
+    places = {place.rank: place.node for place in specimen.run.topology.ranks}
+    groups: dict[str, list[FileReport]] = {}
+    for report in specimen.reports:
+        node = report.node or places.get(-1 if report.rank is None else report.rank)
+        if report.rank is not None and node and report.kind is FileKind.RANK_LOG:
+            groups.setdefault(node, []).append(report)
+    for node, reports in groups.items():
+        data = b"".join(content(specimen.path(r)).rstrip(b"\n") + b"\n" for r in reports)
+        for report in reports:
+            specimen.path(report).unlink()
+        (specimen.folder / f"{node}.log").write_bytes(data)
+    return bool(groups)
+
+
+def some_files_lost(specimen: Specimen) -> bool:
+    """Three of ten files are missing, whatever they are."""
+    return specimen.remove(specimen.rng.sample(specimen.reports, len(specimen.reports) * 3 // 10))
 
 
 LOSSES: dict[str, Mutation] = {
@@ -222,13 +231,42 @@ LOSSES: dict[str, Mutation] = {
 CHANGES: dict[str, Mutation] = {
     "a clock +300 s": _clock(300),
     "a clock -300 s": _clock(-300),
+    "a clock +1 h": _clock(3600),
     "a clock +2 h": _clock(7200),
     "a clock -9 h": _clock(-32400),
+    "guilty clock +300 s": _clock(300, of_the_guilty=True),
+    "guilty clock -300 s": _clock(-300, of_the_guilty=True),
+    "guilty clock +1 h": _clock(3600, of_the_guilty=True),
+    "guilty clock -9 h": _clock(-32400, of_the_guilty=True),
     "packed": packed,
+    "packed by zstd": packed_by_zstd,
     "joined by node": joined_by_node,
+    "woven by node": lines.woven_by_node,
     "split in two": split_in_two,
     "plain lines dropped": plain_lines_dropped,
+    "healthy lines added": lines.healthy_added,
+    "scary lines added": lines.scary_added,
+    "lines doubled": lines.doubled,
+    "DOS line ends": lines.from_dos,
+    "bad bytes added": lines.bad_bytes_added,
+    "names prefixed": names.prefixed,
+    "names spelt otherwise": names.spelt_otherwise,
+    "nodes renamed": names.nodes_renamed,
 }
 """All evidence is there in another form: the verdict has to stay the same."""
 
-MUTATIONS: dict[str, Mutation] = {**LOSSES, **CHANGES}
+TEARS: dict[str, Mutation] = {
+    "names counted in folders": names.counted_in_folders,
+    "names counted": names.counted,
+    "joined without labels": _joined_bare,
+    "everything twice": names.copied,
+    "lines dropped": lines.dropped,
+    "lines swapped": lines.swapped,
+    "lines torn": lines.torn,
+    "files cut": lines.cut,
+    "files lost": some_files_lost,
+}
+"""Some evidence is gone with names, lines or files that held it: nobody innocent may be accused for that."""
+
+MUTATIONS: dict[str, Mutation] = {**LOSSES, **CHANGES, **TEARS}
+GROUPS: dict[str, dict[str, Mutation]] = {"losses": LOSSES, "changes": CHANGES, "tears": TEARS}

@@ -15,9 +15,12 @@ _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _MONTH = "|".join(_MONTHS)
 _CLOCK = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?!\d)"
 _ISO = re.compile(rf"(?P<Y>20\d\d)(?P<a>[-/])(?P<M>\d\d)(?P=a)(?P<D>\d\d)(?P<b>[T _]){_CLOCK}")
-_GLOG = re.compile(rf"(?P<head>(?:^|[\[\]: ])[VIWEFC])(?P<M>\d{{1,2}})(?P<D>\d\d) {_CLOCK}")
+_GLOG = re.compile(rf"(?P<head>(?:^|[\[\]: ])[VIWEFC])(?P<M>\d{{1,2}})(?P<D>\d\d) {_CLOCK}", re.MULTILINE)
 _DMESG = re.compile(rf"(?P<w>Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<N>{_MONTH}) (?P<D>[ \d]\d) {_CLOCK} (?P<Y>20\d\d)")
 _SYSLOG = re.compile(rf"^(?P<N>{_MONTH}) (?P<D>[ \d]\d) {_CLOCK}", re.MULTILINE)
+_US = re.compile(rf"(?P<M>\d\d)/(?P<D>\d\d)/(?P<Y>20\d\d)(?P<b>,? ){_CLOCK}")
+_SHORT = re.compile(rf"(?<!\d)(?P<Y>\d\d)-(?P<M>\d\d)-(?P<D>\d\d) {_CLOCK}")
+_BARE = re.compile(rf"^(?P<head>(?:\[\w+\]:)*\[){_CLOCK}\]", re.MULTILINE)
 _EPOCH = re.compile(
     r'(?P<head>"(?:timestamp|time|time_ms|ts|__REALTIME_TIMESTAMP)": ?"?)(?P<n>1[67]\d{8})(?P<rest>\d{6}|\d{3}|)(?!\d)'
 )
@@ -27,7 +30,7 @@ _NANOSECONDS = ("time_created_ns", "time_discovered_started_ns", "time_discovere
 def shifted(data: bytes, seconds: int) -> bytes:
     """The same text from a clock that is so many seconds ahead."""
     text = data.decode("utf-8", errors="surrogateescape")
-    for pattern, change in ((_ISO, _iso), (_DMESG, _dmesg), (_SYSLOG, _syslog), (_GLOG, _glog), (_EPOCH, _epoch)):
+    for pattern, change in _FORMS:
         text = pattern.sub(_moved(change, seconds), text)
     return text.encode("utf-8", errors="surrogateescape")
 
@@ -86,3 +89,30 @@ def _syslog(match: re.Match[str], seconds: int) -> str:
 
 def _epoch(match: re.Match[str], seconds: int) -> str:
     return f"{match['head']}{int(match['n']) + seconds}{match['rest']}"
+
+
+def _us(match: re.Match[str], seconds: int) -> str:
+    then = _later(match, int(match["Y"]), int(match["M"]), seconds)
+    return f"{then:%m/%d/%Y}{match['b']}{then:%H:%M:%S}"
+
+
+def _short(match: re.Match[str], seconds: int) -> str:
+    return f"{_later(match, 2000 + int(match['Y']), int(match['M']), seconds):%y-%m-%d %H:%M:%S}"
+
+
+def _bare(match: re.Match[str], seconds: int) -> str:
+    hour, minute, second = (int(match[name]) for name in ("h", "m", "s"))
+    then = (hour * 3600 + minute * 60 + second + seconds) % 86_400
+    return f"{match['head']}{then // 3600:02d}:{then // 60 % 60:02d}:{then % 60:02d}]"
+
+
+_FORMS = (
+    (_ISO, _iso),
+    (_DMESG, _dmesg),
+    (_SYSLOG, _syslog),
+    (_GLOG, _glog),
+    (_US, _us),
+    (_SHORT, _short),
+    (_BARE, _bare),
+    (_EPOCH, _epoch),
+)

@@ -21,7 +21,7 @@ from correlator.core.files import LogFile, RunHints, Skipped
 from correlator.core.model import ClockModel, Topology
 from correlator.core.progress import NoProgress, Progress
 from correlator.executors import MOST_WORKERS, Executor, Failed, Process, Serial, usable_cpus
-from correlator.sources import discover
+from correlator.sources import Limits, discover
 from correlator.timeline import TIMELINE_SUFFIXES, stored_in, to_arrow
 from correlator.timeline_files import Content, describe_timeline, read_line_rows
 
@@ -70,6 +70,7 @@ def open_lines(
     by_host: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[AllLines]:
     """All lines of a run that was opened from the same targets.
 
@@ -80,6 +81,7 @@ def open_lines(
         by_host: order by node first.
         workers: processes that read; None = as many as pay off.
         progress: told how far the reading is.
+        limits: what hostile or huge input may take, as for `open_run`.
 
     Raises UsageError where the lines are not there to be read: standard input, or a timeline without them.
     """
@@ -90,7 +92,7 @@ def open_lines(
         return
     if STDIN in paths:
         raise UsageError("standard input can be read only once", hint="save it to a file, and name that")
-    with discover(paths) as found, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+    with discover(paths, limits=limits) as found, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
         reading = _Reading(found.files, found.hints, run, Path(folder), by_host=by_host)
         result = AllLines(iter(()))
         watcher = progress or NoProgress()

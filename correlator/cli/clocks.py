@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Quiet, Targets, Workers
+from correlator.cli.options import CatalogueFiles, LimitOptions, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import ColorChoice, page_width, standard_output, use_color
 from correlator.cli.progress import shown_progress
 
@@ -27,6 +27,7 @@ def clocks(
     quiet: Quiet = False,
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
+    limit: LimitOptions = None,
 ) -> None:
     """Show how far the clock of each node is off, how surely, and on what evidence.
 
@@ -37,7 +38,7 @@ def clocks(
     from correlator.reports.cleaning import map_texts, shareable_text
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
     known = map_texts(opened.clocks, shareable_text)
     with standard_output() as out:
         if json:

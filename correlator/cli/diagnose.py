@@ -7,7 +7,7 @@ from typing import Annotated, assert_never
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, Quiet, Targets, Workers
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import ColorChoice, check_output, page_width, text_output, use_color
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
@@ -37,6 +37,7 @@ def diagnose(
     color: Color = ColorChoice.AUTO,
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
+    limit: LimitOptions = None,
 ) -> None:
     """Say who started the failure, what it was, and what to do.
 
@@ -52,7 +53,7 @@ def diagnose(
     from correlator.reports.details import Details
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
         diagnosis = opened.diagnosis
     chosen = ReportFormat.JSON if as_json else report or ReportFormat.TEXT
     details = Details(opened.events, opened.graph, opened.catalogue) if chosen in DETAILED else None

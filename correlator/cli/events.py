@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Quiet, Targets, Workers
+from correlator.cli.options import CatalogueFiles, LimitOptions, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import ColorChoice, use_color
 from correlator.cli.pager import paged_output
 from correlator.cli.progress import shown_progress
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from correlator.core.progress import Progress
     from correlator.pipeline import Run
     from correlator.reports.event_rows import JsonRows, TextRows
+    from correlator.sources import Limits
     from correlator.timeline_query import Query
 
 CONTEXT_AROUND = 20
@@ -168,6 +169,7 @@ def events(
     quiet: Quiet = False,
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
+    limit: LimitOptions = None,
 ) -> None:
     """Show what happened on all ranks, in the order of time.
 
@@ -192,9 +194,10 @@ def events(
     from correlator.pipeline import open_run
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        limits = limits_of(limit)
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits)
         query = asked.query(opened)
-        with _rows(opened, run, asked, workers, progress) as rows:
+        with _rows(opened, run, asked, workers, progress, limits) as rows:
             progress.finish()
             with paged_output(pager=pager) as out:
                 shown = _show(opened, query, rows.blocks, _writer(opened, out, as_json=as_json, color=color))
@@ -211,7 +214,9 @@ class _Rows:
 
 
 @contextmanager
-def _rows(run: Run, targets: Sequence[str], asked: _Asked, workers: int | None, progress: Progress) -> Iterator[_Rows]:
+def _rows(
+    run: Run, targets: Sequence[str], asked: _Asked, workers: int | None, progress: Progress, limits: Limits | None
+) -> Iterator[_Rows]:
     """The events, or all lines with the names of the events that begin on them."""
     if not asked.all_lines:
         yield _Rows([run.events.sort("time_aligned", nulls_last=True, maintain_order=True)], ())
@@ -220,7 +225,7 @@ def _rows(run: Run, targets: Sequence[str], asked: _Asked, workers: int | None, 
     from correlator.all_lines.choice import Labels, Unclassified, as_frame
 
     choose = Unclassified(run.events) if asked.unclassified else Labels(run.events)
-    with open_lines(targets, run, workers=workers, progress=progress) as lines:
+    with open_lines(targets, run, workers=workers, progress=progress, limits=limits) as lines:
         yield _Rows((choose(as_frame(table)) for table in lines.tables), lines.skipped)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, Quiet, Targets, Workers
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import check_output, text_output
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
@@ -28,6 +28,7 @@ def graph(
     quiet: Quiet = False,
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
+    limit: LimitOptions = None,
 ) -> None:
     """Write the causal graph: what led to what.
 
@@ -44,7 +45,7 @@ def graph(
     from correlator.reports.graph_export import export_graph
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
         details = Details(opened.events, opened.graph, opened.catalogue)
     with text_output(output, force=force) as out:
         export_graph(opened.diagnosis, details, out, graph_format=chosen)

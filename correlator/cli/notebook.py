@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, Quiet, Targets, Workers
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import atomic_path, check_output
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
@@ -23,6 +23,7 @@ def notebook(
     quiet: Quiet = False,
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
+    limit: LimitOptions = None,
 ) -> None:
     """Write a Jupyter notebook that tells the story of this run.
 
@@ -36,7 +37,7 @@ def notebook(
     from correlator.pipeline import open_run
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
         with atomic_path(output, force=force) as draft:
             write_notebook(opened, run, draft, beside=output.parent)
     if not quiet:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, Quiet, Targets, Workers
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import atomic_path, check_output
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import InputError, OutputError
@@ -19,6 +19,7 @@ from correlator.core.files import Skipped
 if TYPE_CHECKING:
     from correlator.core.progress import Progress
     from correlator.pipeline import Run
+    from correlator.sources import Limits
 
 PARTITION_FROM_RANKS = 1_000
 
@@ -50,6 +51,7 @@ def timeline(
     quiet: Quiet = False,
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
+    limit: LimitOptions = None,
 ) -> None:
     """Write the events of all ranks, on one clock, as Parquet.
 
@@ -64,9 +66,10 @@ def timeline(
     from correlator.pipeline import open_run
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        limits = limits_of(limit)
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits)
         by_host = (opened.diagnosis.run.world_size or 0) > PARTITION_FROM_RANKS if partition is None else partition
-        lines = _Lines(opened, run, by_host, workers, progress) if all_lines else None
+        lines = _Lines(opened, run, by_host, workers, progress, limits) if all_lines else None
         unread = _write(opened, output, lines, by_host=by_host, force=force)
     if not quiet:
         _tell(opened, output, unread)
@@ -93,6 +96,7 @@ class _Lines:
     by_host: bool
     workers: int | None
     progress: Progress
+    limits: Limits | None
 
 
 def _write(run: Run, output: Path, lines: _Lines | None, *, by_host: bool, force: bool) -> Sequence[Skipped]:
@@ -108,6 +112,7 @@ def _write(run: Run, output: Path, lines: _Lines | None, *, by_host: bool, force
                 by_host=by_host,
                 workers=lines.workers,
                 progress=lines.progress,
+                limits=lines.limits,
             ) as found:
                 run.write_timeline(path, rows=found.tables, partition=by_host)
                 return found.skipped

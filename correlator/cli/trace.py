@@ -11,7 +11,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, Quiet, Targets, Workers
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import atomic_path, check_output, text_output
 from correlator.cli.progress import shown_progress
 
@@ -28,6 +28,7 @@ def trace(
     quiet: Quiet = False,
     workers: Workers = None,
     catalogue: CatalogueFiles = None,
+    limit: LimitOptions = None,
 ) -> None:
     """Write the run as a trace: open it at ui.perfetto.dev.
 
@@ -42,7 +43,7 @@ def trace(
     from correlator.reports.perfetto import write_trace
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress)
+        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
         details = Details(opened.events, opened.graph, opened.catalogue)
     with _stream(output, force=force) as out:
         write_trace(opened.diagnosis, details, out)

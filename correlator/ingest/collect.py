@@ -11,6 +11,7 @@ from correlator.core.files import Compression, FileReport, LogFile, RunHints, Sk
 from correlator.core.progress import NoProgress, Progress
 from correlator.executors import MOST_WORKERS, Executor, Failed, Process, Serial, Task, usable_cpus
 from correlator.ingest.task import BatchResult, Job, ReadTask
+from correlator.sources import Limits
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,11 +71,12 @@ def ingest(
     workers: int | None = None,
     progress: Progress | None = None,
     force_re: bool = False,
+    limits: Limits | None = None,
 ) -> Ingested:
     """Read all files once. `workers`: processes to use; None = as many as pay off. Never raises for what files hold."""
     watcher = progress or NoProgress()
     gathered = _Gathered()
-    task = ReadTask(table, hints, force_re=force_re)
+    task = ReadTask(table, hints, force_re=force_re, limits=limits)
     executor, warning = _executor(files, task, workers)
     if warning is not None:
         gathered.warnings.append(warning)

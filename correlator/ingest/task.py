@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from correlator.core.files import FileReport, LogFile, RunHints, Skipped
@@ -11,11 +12,12 @@ from correlator.ingest.columns import ColumnBuilder
 from correlator.ingest.database import Compiled, compile_patterns
 from correlator.ingest.engines import Engine, make_engine
 from correlator.ingest.filereader import FileReader, Interpreter
+from correlator.ingest.reader import Limits as ReaderLimits
 from correlator.ingest.transfer import PackedTable, pack_table, unpack_table
 from correlator.parsers.dumps import WHOLE_FILE
 from correlator.parsers.interpret import FileParser, stamp_of
 from correlator.parsers.table import PatternTable
-from correlator.sources import open_stream
+from correlator.sources import Limits, open_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,10 +44,13 @@ class BatchResult:
 class ReadTask:
     """Reads batches of files. It is sent to a process once; the engine and the buffer are made there, on first use."""
 
-    def __init__(self, table: PatternTable, hints: RunHints, *, force_re: bool = False) -> None:
+    def __init__(
+        self, table: PatternTable, hints: RunHints, *, force_re: bool = False, limits: Limits | None = None
+    ) -> None:
         self._table = table
         self._hints = hints
         self._force_re = force_re
+        self._limits = limits or Limits()
         self._compiled: Compiled | None = None
         self._ready: tuple[Engine, FileReader] | None = None
 
@@ -62,13 +67,13 @@ class ReadTask:
         result.tables = builder.take()
         return result
 
-    def __getstate__(self) -> tuple[PackedTable, RunHints, bool, Compiled | None]:
+    def __getstate__(self) -> tuple[PackedTable, RunHints, bool, Limits, Compiled | None]:
         """What travels: the patterns compiled, so that only one process does that."""
         compiled = None if self._force_re else _compiled(self._table)
-        return pack_table(self._table), self._hints, self._force_re, compiled
+        return pack_table(self._table), self._hints, self._force_re, self._limits, compiled
 
-    def __setstate__(self, state: tuple[PackedTable, RunHints, bool, Compiled | None]) -> None:
-        packed, self._hints, self._force_re, self._compiled = state
+    def __setstate__(self, state: tuple[PackedTable, RunHints, bool, Limits, Compiled | None]) -> None:
+        packed, self._hints, self._force_re, self._limits, self._compiled = state
         self._table = unpack_table(packed)
         self._ready = None
 
@@ -78,7 +83,9 @@ class ReadTask:
             interpreter = Interpreter(
                 self._table, lambda context: FileParser(context, self._table), WHOLE_FILE, stamp_of
             )
-            self._ready = engine, FileReader(interpreter, engine, self._hints, open_stream)
+            sizes = ReaderLimits(line_bytes=self._limits.line_bytes, whole_file_bytes=self._limits.document_bytes)
+            open_file = partial(open_stream, limits=self._limits)
+            self._ready = engine, FileReader(interpreter, engine, self._hints, open_file, sizes)
         return self._ready
 
 

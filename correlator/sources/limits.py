@@ -1,4 +1,4 @@
-"""The bounds that keep hostile or huge input from filling disk or memory."""
+"""The bounds that keep hostile or huge input from filling disk or memory. SECURITY.md lists them for users."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ class Limits:
     ratio: int = 400
     """Expansion of one archive or compressed file, once `ratio_from_bytes` are out. Logs reach about 50."""
     ratio_from_bytes: int = GIB
+    document_bytes: int = 64 * MIB
+    """Read of a file that has to be parsed as one document: a flight-recorder dump, an error.json."""
+    line_bytes: int = 8 * MIB
+    """A longer line is cut into several. Memory of each reading process grows with it."""
     head_bytes: int = 64 * KIB
     """First look at a file, decompressed."""
     tail_bytes: int = 16 * KIB

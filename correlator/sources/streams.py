@@ -82,9 +82,9 @@ def open_regular(location: str) -> BinaryIO:
         raise
 
 
-def open_stream(file: LogFile) -> LogStream:
+def open_stream(file: LogFile, limits: Limits | None = None) -> LogStream:
     """The decompressed bytes of a file. Raises OSError where it cannot be opened at all."""
-    return LogStream(open_regular(file.location), file.compression)
+    return LogStream(open_regular(file.location), file.compression, limits)
 
 
 class LogStream(io.RawIOBase):

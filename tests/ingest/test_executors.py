@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,46 @@ def test_nobody_waits_for_work_that_is_no_longer_wanted() -> None:
     began = time.monotonic()
     results.close()  # type: ignore[attr-defined]  # a generator
     assert time.monotonic() - began < 30
+
+
+def test_no_worker_outlives_a_program_that_is_killed(tmp_path: Path) -> None:
+    """The out-of-memory killer gives nobody the time to say goodbye; readers must not sit there for good."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        from correlator.executors import Process
+        import task
+        next(Process(2).map(task.tell_and_sleep, [1, 2, 3], lambda _: None))
+        """)
+    )
+    (tmp_path / "task.py").write_text(
+        "import os, time\n"
+        "def tell_and_sleep(item, advance):\n"
+        "    open(f'{os.path.dirname(__file__)}/{os.getpid()}.pid', 'w').close()\n"
+        "    time.sleep(60)\n"
+    )
+    environment = _env() | {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(tmp_path)])}
+    with subprocess.Popen([sys.executable, script], env=environment) as program:
+        workers = _wait_for(lambda: list(tmp_path.glob("*.pid")), 2)
+        program.kill()
+    pids = [int(path.stem) for path in workers]
+    gone = _wait_for(lambda: [pid for pid in pids if not _alive(pid)], len(pids))
+    assert sorted(gone) == sorted(pids)
+
+
+def _wait_for(look: Callable[[], list[Any]], count: int) -> list[Any]:
+    deadline = time.monotonic() + 30
+    while len(found := look()) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def _alive(pid: int) -> bool:
+    """Running; a process that nobody has waited for counts as ended."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
 
 
 def test_processes_start_with_one_thread_each_and_leave_no_trace_here(monkeypatch: pytest.MonkeyPatch) -> None:
