@@ -23,7 +23,7 @@ from correlator.graphs.inferred import (
 from correlator.graphs.placing import place_node_faults
 from correlator.graphs.recovery import Advance, advance_of, last_steps, recovered
 from correlator.graphs.rules import RULES
-from correlator.graphs.scene import Edge, Rejection, Scene
+from correlator.graphs.scene import Edge, Refused, Rejection, Scene
 from correlator.graphs.silence import Explained, silent_ranks
 from correlator.graphs.vanished import vanished_node
 
@@ -34,7 +34,8 @@ class AttemptGraph:
 
     scene: Scene
     graph: nx.DiGraph[str]
-    rejections: tuple[Rejection, ...]
+    refused: tuple[Refused, ...]
+    """What the rules looked for and did not find, most frequent first."""
     survived: tuple[Episode, ...]
     """Episodes after which training went on; shown, never blamed."""
     advance: Advance
@@ -49,9 +50,10 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     torn = {(r.path, r.lines) for r in run.reports if r.cut_off and r.kind is not FileKind.ERROR_FILE}
     advance = advance_of(run.events, list(facts), attempt, run.clocks)
     stated = place_node_faults([_weakened(e, facts, torn) for e in build_episodes(facts)])
-    survived = [e for e in stated if recovered(e, advance, run.clocks)]
-    gone = {e.id for e in survived}
-    episodes = [e for e in stated if e.id not in gone]
+    survived: list[Episode] = []
+    episodes: list[Episode] = []
+    for episode in stated:
+        (survived if recovered(episode, advance, run.clocks) else episodes).append(episode)
     ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
     episodes = place_memory_kills([*episodes, *exit_episodes(ends, 0)])
     episodes += lost_nodes(facts, run.topology)
@@ -81,8 +83,15 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
         clocks=run.clocks,
         last_steps=last_steps(run.events, attempt),
     )
-    graph, rejections = draw(scene)
-    return AttemptGraph(scene, graph, rejections, tuple(survived), advance, stale)
+    graph, refused = draw(scene)
+    return AttemptGraph(scene, graph, refused, tuple(survived), advance, stale)
+
+
+def redrawn(attempt: AttemptGraph, accused: Sequence[Episode]) -> AttemptGraph:
+    """The graph with links from the accused kept before those of others, where rules had more causes than they keep."""
+    scene = replace(attempt.scene, accused=frozenset(episode.id for episode in accused))
+    graph, refused = draw(scene)
+    return replace(attempt, scene=scene, graph=graph, refused=refused)
 
 
 def _bare_abort(episode: Episode) -> bool:
@@ -114,7 +123,7 @@ def _only_recorded(episode: Episode) -> bool:
     return episode.code == FaultCode.GPU_ECC_DBE and numbers == {"63"}
 
 
-def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Rejection, ...]]:
+def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Refused, ...]]:
     """All rules over the scene; nodes carry code, role and evidence ids, edges rule, q and reason."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     for episode in scene.episodes:
@@ -138,14 +147,18 @@ def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Rejection, ...]]:
             missing=sorted(hub.missing),
             events=[hub.waiters[rank].event_id for rank in sorted(hub.waiters)],
         )
-    rejections: list[Rejection] = []
+    refused: dict[tuple[str, str, str, str], tuple[int, Rejection]] = {}
     for rule in RULES:
         for found in rule(scene):
             if isinstance(found, Rejection):
-                rejections.append(found)
+                codes = (graph.nodes[found.cause]["code"], graph.nodes[found.effect]["code"])
+                key = (found.rule, found.reason, *codes)
+                count, example = refused.get(key, (0, found))
+                refused[key] = (count + 1, example)
             else:
                 _add(graph, found)
-    return graph, tuple(rejections)
+    folded = (Refused(*key, count, example) for key, (count, example) in refused.items())
+    return graph, tuple(sorted(folded, key=lambda one: (-one.count, one.rule, one.reason)))
 
 
 def _add(graph: nx.DiGraph[str], edge: Edge) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import networkx as nx
@@ -72,9 +73,9 @@ def _kind(
         if first.code == CollateralKind.SECONDARY_ABORT and len(spoken) > 1:
             first = next((e for e in spoken if e.code != CollateralKind.SECONDARY_ABORT), first)
         return first.code, first.facts, first.id
-    hub = next((index for index, hub in enumerate(scene.hubs) if rank in hub.waiters), None)
-    if hub is not None:
-        return CollateralKind.COLLECTIVE_TIMEOUT, (scene.hubs[hub].waiters[rank],), scene.hub_id(hub)
+    waits = scene.waits_of.get(rank)
+    if waits:
+        return CollateralKind.COLLECTIVE_TIMEOUT, (scene.hubs[waits[0]].waiters[rank],), scene.hub_id(waits[0])
     faults = [e for e in scene.by_rank.get(rank, ()) if e.role is Role.INITIATING and not e.from_kernel]
     stop = _stop_of(scene, node)
     if stop is not None and not _failed_by_itself(faults):
@@ -126,9 +127,7 @@ def _failed_by_itself(faults: Sequence[Episode]) -> bool:
 
 def _stop_of(scene: Scene, node: str | None) -> Episode | None:
     """Who stopped the node: an agent that was told to stop passes the order on; else it acted for a failed child."""
-    here = [e for e in scene.by_node.get(node or "", ()) if e.rank is None]
-    if node is None:
-        here = [e for e in scene.episodes if e.rank is None and e.node is None]
+    here = scene.placeless if node is None else [e for e in scene.by_node.get(node, ()) if e.rank is None]
     told = next((e for e in here if e.code == CollateralKind.SCHEDULER_CANCEL), None)
     acted = next((e for e in here if e.code == CollateralKind.TERMINATED_BY_LAUNCHER), None)
     if told is not None and acted is not None:
@@ -149,11 +148,14 @@ def _by_scheduler(scene: Scene, node: str | None, roots: Sequence[Episode]) -> t
 
 def _paths(graph: nx.DiGraph[str], roots: Sequence[Episode]) -> dict[str, tuple[str, ...]]:
     """Graph node -> the shortest causal path to it from an initiator, initiator first."""
-    found: dict[str, tuple[str, ...]] = {}
-    for root in roots:
-        for target, path in nx.single_source_shortest_path(graph, root.id).items():
-            if target not in found or len(path) < len(found[target]):
-                found[target] = tuple(path)
+    found: dict[str, tuple[str, ...]] = {root.id: (root.id,) for root in roots}
+    waiting = deque(found)
+    while waiting:
+        cause = waiting.popleft()
+        for effect in graph.successors(cause):
+            if effect not in found:
+                found[effect] = (*found[cause], effect)
+                waiting.append(effect)
     return found
 
 
@@ -164,7 +166,7 @@ MOST_EVENTS = 20
 def steps_of(attempt: AttemptGraph, collateral: Sequence[Collateral]) -> tuple[EpisodeSummary, ...]:
     """Every episode and hub that some causal path goes through, so that its ids can be looked up."""
     wanted = dict.fromkeys(step for entry in collateral for step in entry.explained_by)
-    by_id = {episode.id: episode for episode in attempt.scene.episodes}
+    by_id = attempt.scene.by_id
     hubs = {attempt.scene.hub_id(index): hub for index, hub in enumerate(attempt.scene.hubs)}
     steps = []
     for step in wanted:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from correlator.core.model import ClockModel, Evidence
@@ -155,10 +155,13 @@ def _time(fact: Fact) -> int:
     return fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns or 0
 
 
-def gap_s(cause: Episode, effect: Episode, clocks: ClockModel) -> tuple[float, float] | None:
-    """Interval of the true time from cause to effect in s; None where the clocks cannot say."""
-    a = cause.began or window_of(_sharpest(cause))
-    b = effect.began or window_of(_sharpest(effect))
+def onset_window(episode: Episode) -> Window | None:
+    """When an episode began, by its most precise line; None where no line of it has a time."""
+    return episode.began or window_of(_sharpest(episode))
+
+
+def gap_of_windows(a: Window | None, b: Window | None, clocks: ClockModel) -> tuple[float, float] | None:
+    """Interval of the true time from a to b in s; None where the clocks cannot say."""
     if a is None or b is None:
         return None
     gap = clocks.gap_ms(a.domain, a.low_ns, b.domain, b.low_ns)
@@ -170,7 +173,7 @@ def gap_s(cause: Episode, effect: Episode, clocks: ClockModel) -> tuple[float, f
 
 
 def build_episodes(facts: Iterable[Fact]) -> list[Episode]:
-    """Episodes of all faults and collateral kinds in the facts (exits and waits are built elsewhere)."""
+    """Episodes of all faults and collateral kinds in the facts, not numbered yet (exits and waits are built elsewhere)."""
     groups: dict[tuple[object, ...], list[list[Fact]]] = {}
     for fact in facts:
         if fact.name not in CODES or fact.role is Role.CONTEXT:
@@ -184,7 +187,7 @@ def build_episodes(facts: Iterable[Fact]) -> list[Episode]:
         else:
             runs.append([fact])
     episodes = [_episode(run) for runs in groups.values() for run in runs]
-    return [replace(e, id=f"e{i}") for i, e in enumerate(sorted(episodes, key=_place_order))]
+    return sorted(episodes, key=_place_order)
 
 
 def _owner(fact: Fact) -> str | None:

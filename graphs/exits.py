@@ -53,13 +53,14 @@ def process_ends(facts: Sequence[Fact], *, tasks_are_ranks: bool) -> list[Proces
         if f.name == Context.WORKER_SIGNALLED and f.rank is not None and f.attribute("unreliable") != "true"
     }
     by_rank: dict[tuple[int, int], list[Fact]] = {}
+    teardown = _teardown_lines(facts)
     for fact in facts:
         if fact.exit_code is None or fact.attribute("unreliable") == "true":
             continue
         if fact.name in (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW) and fact.rank is not None:
             by_rank.setdefault((fact.attempt, fact.rank), []).append(fact)
         elif fact.name == Context.TASK_EXIT and tasks_are_ranks:
-            aborted = _aborted_before(fact, facts)
+            aborted = teardown.get(fact.file, fact.line) < fact.line
             for rank in _tasks(fact):
                 by_rank.setdefault((fact.attempt, rank), []).append(fact)
                 if aborted:
@@ -82,14 +83,15 @@ def _tasks(fact: Fact) -> tuple[int, ...]:
     return tuple(v for v in values if isinstance(v, int)) if isinstance(values, list) else ()
 
 
-def _aborted_before(fact: Fact, facts: Sequence[Fact]) -> bool:
-    """Whether the scheduler's log says, above this line, that the step is being taken down: who ends then was told to."""
-    return any(
-        f.file == fact.file
-        and f.line < fact.line
-        and (f.name == Context.SCHEDULER_CANCELLED or (f.name == Context.PHASE and f.attribute("phase") == "teardown"))
-        for f in facts
-    )
+def _teardown_lines(facts: Sequence[Fact]) -> dict[str, int]:
+    """File -> the first line that says that the step is being taken down: who ends below it was told to."""
+    first: dict[str, int] = {}
+    for fact in facts:
+        if fact.name == Context.SCHEDULER_CANCELLED or (
+            fact.name == Context.PHASE and fact.attribute("phase") == "teardown"
+        ):
+            first[fact.file] = min(fact.line, first.get(fact.file, fact.line))
+    return first
 
 
 def place_memory_kills(episodes: Sequence[Episode]) -> list[Episode]:
@@ -100,16 +102,16 @@ def place_memory_kills(episodes: Sequence[Episode]) -> list[Episode]:
     placeless = [e for e in episodes if e.code == FaultCode.HOST_OOM_KILL and e.rank is None and e.node is None]
     if not placeless:
         return list(episodes)
-    rest = [e for e in episodes if e not in placeless]
+    rest = [e for e in episodes if e.code != FaultCode.HOST_OOM_KILL or e.rank is not None or e.node is not None]
     reports = tuple(fact for e in placeless for fact in e.facts)
     if any(e.code == FaultCode.HOST_OOM_KILL for e in rest):
         return rest
     killed = [e for e in rest if e.code == FaultCode.PROCESS_KILLED]
     if not killed:
         return list(episodes)
-    named = {e.id for e in killed}
+    named = {id(e) for e in killed}
     return [
-        replace(e, code=FaultCode.HOST_OOM_KILL, facts=(*e.facts, *reports), specificity=0.9) if e.id in named else e
+        replace(e, code=FaultCode.HOST_OOM_KILL, facts=(*e.facts, *reports), specificity=0.9) if id(e) in named else e
         for e in rest
     ]
 

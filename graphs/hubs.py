@@ -110,7 +110,8 @@ def wait_hubs(
         waits.setdefault((group, entry.seq), {}).setdefault(rank, entry)
     waits = _join_unnamed(waits)
     heard = _ranks_heard(run.topology, facts, entries)
-    hubs = [_hub(run, entries, status, heard, attempt, key, waiting) for key, waiting in waits.items()]
+    made = _entries_by_hub(entries)
+    hubs = [_hub(run, made.get(key, ()), status, heard, attempt, key, waiting) for key, waiting in waits.items()]
     return sorted(hubs, key=lambda hub: (len(hub.members) or 1 << 30, hub.group, hub.seq or 0))
 
 
@@ -121,6 +122,15 @@ def _group_by_rank_and_seq(facts: Sequence[Fact]) -> dict[tuple[int, int | None]
         for f in facts
         if f.name == Context.WORK_STATUS and f.rank is not None and f.seq is not None and f.group
     }
+
+
+def _entries_by_hub(entries: Sequence[Fact]) -> dict[tuple[str, int | None], list[Fact]]:
+    """(group, sequence number) -> the calls of its members in dumps."""
+    made: dict[tuple[str, int | None], list[Fact]] = {}
+    for entry in entries:
+        if entry.rank is not None and entry.group is not None and entry.attribute("p2p") != "true":
+            made.setdefault((entry.group, entry.seq), []).append(entry)
+    return made
 
 
 def _status(facts: Sequence[Fact], entries: Sequence[Fact]) -> dict[tuple[str, int], _Progress]:
@@ -205,7 +215,7 @@ def _hub(
             missing.add(rank)
         else:
             unknown.add(rank)
-    calls = _calls(waiting, entries, group, seq)
+    calls = _calls(waiting, entries)
     return WaitHub(
         attempt=attempt,
         group=group,
@@ -239,10 +249,10 @@ def _gathers(fact: Fact) -> bool:
     return bool(numel_in and numel_out and fact.op and "GATHER" in fact.op and numel_out % numel_in == 0)
 
 
-def _calls(waiting: dict[int, Fact], entries: Sequence[Fact], group: str, seq: int | None) -> tuple[Call, ...]:
+def _calls(waiting: dict[int, Fact], entries: Sequence[Fact]) -> tuple[Call, ...]:
     calls = {r: Call(r, f.op, _sizes(f), f) for r, f in waiting.items() if f.op is not None}
     for entry in entries:
-        if entry.rank is not None and entry.group == group and entry.seq == seq and entry.attribute("p2p") != "true":
+        if entry.rank is not None:
             calls[entry.rank] = Call(entry.rank, entry.op, _sizes(entry), entry)
     return tuple(calls[rank] for rank in sorted(calls))
 

@@ -74,8 +74,11 @@ def _silent_nodes(topology: Topology) -> list[str]:
     known = {place.rank for place in topology.ranks}
     unplaced = [rank for rank in range(topology.world_size or 0) if rank not in known]
     gone = [node for node in topology.nodes if node not in topology.nodes_with_logs]
+    of_node: dict[str | None, list[int]] = {}
+    for place in silent:
+        of_node.setdefault(place.node, []).append(place.rank)
     for node in gone:
-        ranks = [place.rank for place in silent if place.node == node]
+        ranks = of_node.get(node, [])
         asked.append(f"all logs of {node}" + (f" (ranks {fold_numbers(ranks)})" if ranks else ""))
     covered = {place.rank for place in silent if place.node in gone}
     rest = sorted({place.rank for place in silent if place.rank not in covered} | set(unplaced))

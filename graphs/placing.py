@@ -18,10 +18,14 @@ _STORAGE_EFFECTS = _STORAGE | {
 
 def place_node_faults(episodes: Sequence[Episode]) -> list[Episode]:
     """Kernel faults of a node that exactly one of its ranks suffers from are told at that rank; all others stay the node's."""
-    return [_placed(episode, episodes) for episode in episodes]
+    suffering: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        if episode.node is not None and episode.rank is not None and episode.role is Role.INITIATING:
+            suffering.setdefault(episode.node, []).append(episode)
+    return [_placed(episode, suffering.get(episode.node or "", ())) for episode in episodes]
 
 
-def _placed(episode: Episode, episodes: Sequence[Episode]) -> Episode:
+def _placed(episode: Episode, here: Sequence[Episode]) -> Episode:
     if (
         not episode.from_kernel
         or episode.rank is not None
@@ -29,7 +33,6 @@ def _placed(episode: Episode, episodes: Sequence[Episode]) -> Episode:
         or episode.role is not Role.INITIATING
     ):
         return episode
-    here = [e for e in episodes if e.node == episode.node and e.rank is not None and e.role is Role.INITIATING]
     ranks = {e.rank for e in here if _suffers(e, episode)}
     return replace(episode, rank=ranks.pop()) if len(ranks) == 1 else episode
 

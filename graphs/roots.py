@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import networkx as nx
 
@@ -11,6 +12,7 @@ from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileK
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import HARDWARE_KERNEL, Episode
 from correlator.graphs.facts import Fact
+from correlator.graphs.firsts import Firsts
 from correlator.graphs.scene import WEAK, Scene
 
 EXPLAINED_AT = 0.5
@@ -84,9 +86,10 @@ def _waited_after(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled
     holding = {rank for hub in scene.hubs for rank in hub.held_by | hub.deviating}
     waiting = {rank for hub in scene.hubs for rank in hub.waiters} - holding
     kept = []
+    others = any(episode.rank not in waiting for episode in candidates)
     for episode in candidates:
         alive = episode.rank in waiting and not episode.from_kernel and episode.code != FaultCode.COLLECTIVE_MISMATCH
-        if alive and any(other.rank not in waiting for other in candidates):
+        if alive and others:
             ruled.append(Ruled(episode, "the rank had entered the collective and waited in it"))
         else:
             kept.append(episode)
@@ -125,15 +128,14 @@ def _lived_on(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -
     hooked = any(f.attribute("excepthook") for e in fatal for f in e.facts)
     unhooked = _started(scene) if hooked else frozenset()
     alike = {e.code for e in fatal}  # one fault all over a node: whoever had not left yet was stopped in leaving
-    caught = [
-        e
-        for e in candidates
-        if e not in fatal and e.code not in alike and _bare_exception(e) and e.rank in stopped | unhooked
-    ]
+    ended, lived = {e.id for e in fatal}, stopped | unhooked
+    others = [e for e in candidates if e.id not in ended and e.code not in alike]
+    caught = [e for e in others if _bare_exception(e) and e.rank in lived]
     if not fatal or not caught:
         return list(candidates)
     ruled += [Ruled(episode, "its process went on after it, others ended by theirs") for episode in caught]
-    return [e for e in candidates if e not in caught]
+    dropped = {e.id for e in caught}
+    return [e for e in candidates if e.id not in dropped]
 
 
 def _started(scene: Scene) -> frozenset[int]:
@@ -190,11 +192,9 @@ def _external_after(scene: Scene, candidates: Sequence[Episode], ruled: list[Rul
 def _later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
     """Of independent faults the one that certainly came first started it; the same fault all over a node stays one."""
     kept = []
+    firsts = Firsts(scene, candidates)
     for episode in candidates:
-        earlier = next(
-            (e for e in candidates if scene.order(e, episode) is Order.BEFORE and not _one_wave(e, episode)),
-            None,
-        )
+        earlier = firsts.before(episode, beside=partial(_one_wave, episode))
         if earlier is None:
             kept.append(episode)
         else:
@@ -246,7 +246,7 @@ def _support(scene: Scene, graph: nx.DiGraph[str], root: Episode) -> tuple[Episo
     """Episodes of the same rank or device that the root explains directly, faults first."""
     same = []
     for _, effect in graph.out_edges(root.id):
-        episode = next((e for e in scene.episodes if e.id == effect), None)
+        episode = scene.by_id.get(effect)
         if episode is not None and episode.rank == root.rank and root.rank is not None:
             same.append(episode)
     return tuple(sorted(same, key=lambda e: (e.role is not Role.INITIATING, e.head.file, e.head.line)))

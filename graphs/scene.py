@@ -9,9 +9,9 @@ from functools import cached_property
 
 from correlator.core.model import ClockModel, Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Role
-from correlator.graphs.episodes import Episode, Life, Mark, Place, mark_of, precedes
+from correlator.graphs.episodes import Episode, Life, Mark, Place, gap_of_windows, mark_of, onset_window, precedes
 from correlator.graphs.exits import ProcessEnd
-from correlator.graphs.facts import Fact
+from correlator.graphs.facts import Fact, Window
 from correlator.graphs.hubs import WaitHub
 
 
@@ -36,6 +36,18 @@ class Rejection:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """All refusals of one rule for one reason between episodes of the same two codes."""
+
+    rule: str
+    reason: str
+    cause_code: str
+    effect_code: str
+    count: int
+    example: Rejection
+
+
 @dataclass(frozen=True)
 class Scene:
     """One attempt: episodes, hubs, process ends and the facts behind them."""
@@ -49,6 +61,22 @@ class Scene:
     clocks: ClockModel
     last_steps: Mapping[Place, int] = field(default_factory=dict)
     """(rank, clock) -> printed time of the last step that the rank printed."""
+    accused: frozenset[str] = frozenset()
+    """Ids of the episodes that the verdict names, once it is known."""
+
+    @cached_property
+    def by_id(self) -> dict[str, Episode]:
+        """The episodes by their ids."""
+        return {episode.id: episode for episode in self.episodes}
+
+    @cached_property
+    def waits_of(self) -> dict[int, tuple[int, ...]]:
+        """Rank -> the hubs that it waits in, by index."""
+        found: dict[int, list[int]] = {}
+        for index, hub in enumerate(self.hubs):
+            for rank in hub.waiters:
+                found.setdefault(rank, []).append(index)
+        return {rank: tuple(hubs) for rank, hubs in found.items()}
 
     @cached_property
     def by_rank(self) -> dict[int, tuple[Episode, ...]]:
@@ -94,15 +122,21 @@ class Scene:
         """The scheduler's first word that it cancels the step or job."""
         return next((fact for fact in self.facts if fact.name == Context.SCHEDULER_CANCELLED), None)
 
+    @cached_property
+    def placeless(self) -> tuple[Episode, ...]:
+        """Episodes of which neither rank nor node is known."""
+        return tuple(e for e in self.episodes if e.rank is None and e.node is None)
+
     def ranks_of(self, node: str) -> frozenset[int]:
         """Ranks placed on a node."""
-        return frozenset(place.rank for place in self.topology.ranks if place.node == node)
+        return self.topology.ranks_of(node)
 
     def order(self, a: Episode, b: Episode) -> Order:
         """Whether a began before b."""
-        return precedes(self._mark(a), self._mark(b), self.clocks)
+        return precedes(self.mark(a), self.mark(b), self.clocks)
 
-    def _mark(self, episode: Episode) -> Mark:
+    def mark(self, episode: Episode) -> Mark:
+        """Where an episode stands in time."""
         mark = self._marks.get(episode.id)
         if mark is None:
             mark = self._marks[episode.id] = mark_of(episode, self.lives)
@@ -110,6 +144,19 @@ class Scene:
 
     @cached_property
     def _marks(self) -> dict[str, Mark]:
+        return {}
+
+    def gap_s(self, cause: Episode, effect: Episode) -> tuple[float, float] | None:
+        """Interval of the true time from cause to effect in s; None where the clocks cannot say."""
+        return gap_of_windows(self._onset(cause), self._onset(effect), self.clocks)
+
+    def _onset(self, episode: Episode) -> Window | None:
+        if episode.id not in self._onsets:
+            self._onsets[episode.id] = onset_window(episode)
+        return self._onsets[episode.id]
+
+    @cached_property
+    def _onsets(self) -> dict[str, Window | None]:
         return {}
 
     @cached_property

@@ -46,9 +46,10 @@ def silent_ranks(
     suspects = _without_signs_of_waiting(suspects, facts)
     gone = _gone_nodes(suspects, topology, facts)
     episodes = [_lost_node(node, silent, topology, facts) for node in gone]
+    words = _last_words(suspects, facts, attempt)
     for rank in sorted(suspects):
         hub = silent[rank]
-        own = [f for f in facts if f.rank == rank and f.attempt == attempt and f.name in _LAST_WORDS]
+        own = words.get(rank, [])
         place = topology.place(rank)
         waits = [hub.waiters[r] for r in sorted(hub.waiters)][:2]
         number = len(hub.waiters)
@@ -72,6 +73,15 @@ def silent_ranks(
             )
         )
     return episodes
+
+
+def _last_words(ranks: set[int], facts: Sequence[Fact], attempt: int) -> dict[int, list[Fact]]:
+    """Rank -> its lines that tell where it stood."""
+    words: dict[int, list[Fact]] = {}
+    for fact in facts:
+        if fact.rank in ranks and fact.attempt == attempt and fact.name in _LAST_WORDS:
+            words.setdefault(fact.rank, []).append(fact)
+    return words
 
 
 MOST_WAIT = 0.75
@@ -100,11 +110,11 @@ def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], fact
     gave_up = [f for hub in silent.values() for f in hub.waiters.values()]
     gave_up += [f for f in facts if f.name == CollateralKind.REMOTE_PEER_LOST and f.rank not in told]
     waiting_nodes = {f.node for f in gave_up if f.node is not None}
+    words = _last_words(set(told), facts, next(iter(silent.values())).attempt) if told else {}
     stopped = {
         rank
         for rank, fact in told.items()
-        if fact.node in waiting_nodes
-        and not _counted([f for f in facts if f.rank == rank and f.name in _LAST_WORDS], silent[rank])
+        if fact.node in waiting_nodes and not _counted(words.get(rank, ()), silent[rank])
     }
     return suspects - stopped
 
@@ -121,7 +131,7 @@ def _gone_nodes(suspects: set[int], topology: Topology, facts: Sequence[Fact]) -
     told = {fact.rank for fact in facts if fact.name in _LAUNCHER_WORDS}
     gone = []
     for node in topology.nodes:
-        ranks = {place.rank for place in topology.ranks if place.node == node}
+        ranks = topology.ranks_of(node)
         whole = len(ranks) >= MANY_SILENT and ranks <= suspects and len(ranks) < len(topology.ranks)
         if whole and node in topology.nodes_with_logs and node not in spoke and not ranks & told:
             gone.append(node)
@@ -129,7 +139,7 @@ def _gone_nodes(suspects: set[int], topology: Topology, facts: Sequence[Fact]) -
 
 
 def _lost_node(node: str, silent: dict[int, WaitHub], topology: Topology, facts: Sequence[Fact]) -> Episode:
-    ranks = sorted(place.rank for place in topology.ranks if place.node == node)
+    ranks = sorted(topology.ranks_of(node))
     hub = silent[ranks[0]]
     last = [f for f in facts if f.node == node][-2:]
     waits = [hub.waiters[rank] for rank in sorted(hub.waiters)][:2]

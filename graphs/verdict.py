@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from correlator.core.model import Checkpoint, Collateral, Hypothesis, Initiator, Verdict
 from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, Context, FaultCode, Phase, Role, VerdictStatus
 from correlator.graphs import wording
-from correlator.graphs.build import AttemptGraph, build_attempt
+from correlator.graphs.build import AttemptGraph, build_attempt, redrawn
 from correlator.graphs.checkpoints import checkpoint_of
 from correlator.graphs.collateral import collateral_of
 from correlator.graphs.confidence import FLOOR, Confidence, confidence_of
@@ -42,11 +44,31 @@ class Findings:
 
 def judge(run: RunFacts) -> Findings:
     """The verdict on the last attempt; on an earlier one where the last fails only in its wake."""
+    with _collector_paused():
+        return _judge(run)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Nothing here makes garbage in cycles, and looking for it among 10^5 facts again and again takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _judge(run: RunFacts) -> Findings:
     facts = facts_of(run.events)
     attempts = sorted({fact.attempt for fact in facts}) or [0]
     judged = [(graph, find_roots(graph)) for graph in (build_attempt(run, facts, number) for number in attempts[-8:])]
     graph, roots = _telling(judged)
-    collateral = collateral_of(graph, roots.chosen) if roots.chosen else _victims(graph)
+    collateral = collateral_of(graph, roots.chosen)
+    if roots.chosen and any(not entry.explained_by for entry in collateral):
+        graph = redrawn(graph, roots.chosen)
+        collateral = collateral_of(graph, roots.chosen)
     checkpoint = checkpoint_of(facts, _furthest(judged))
     if not _failed(graph, roots):
         return _not_failed(graph, checkpoint, run)
@@ -135,10 +157,6 @@ def _healthy(graph: AttemptGraph) -> str:
     survived = [e for e in graph.survived if e.role is Role.INITIATING]
     noise = f" {len(survived)} errors were printed and survived." if survived else ""
     return f"{end}{where}.{noise}"
-
-
-def _victims(graph: AttemptGraph) -> list[Collateral]:
-    return collateral_of(graph, ())
 
 
 def _why_open(graph: AttemptGraph) -> str:

@@ -53,7 +53,7 @@ class ProcessGroup:
     """Global ranks, in group-rank order."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: the indexes below are kept on the instance
 class Topology:
     """Ranks, nodes and groups of the last attempt."""
 
@@ -72,7 +72,23 @@ class Topology:
 
     def place(self, rank: int) -> RankPlace | None:
         """Where a rank ran, or None where nothing names it."""
-        return next((place for place in self.ranks if place.rank == rank), None)
+        return self._by_rank.get(rank)
+
+    def ranks_of(self, node: str) -> frozenset[int]:
+        """Ranks placed on a node."""
+        return self._by_node.get(node, frozenset())
+
+    @cached_property
+    def _by_rank(self) -> dict[int, RankPlace]:
+        return {place.rank: place for place in reversed(self.ranks)}
+
+    @cached_property
+    def _by_node(self) -> dict[str, frozenset[int]]:
+        found: dict[str, set[int]] = {}
+        for place in self.ranks:
+            if place.node is not None:
+                found.setdefault(place.node, set()).add(place.rank)
+        return {node: frozenset(ranks) for node, ranks in found.items()}
 
 
 # --- when: the clocks ------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
-from correlator.graphs.episodes import HARDWARE_KERNEL, Episode, gap_s
+from correlator.graphs.episodes import HARDWARE_KERNEL, Episode
 from correlator.graphs.facts import order_of
 from correlator.graphs.scene import Edge, Rejection, Scene
 
@@ -29,7 +29,7 @@ def device_fault(scene: Scene) -> Iterator[Edge | Rejection]:
 
 def _device_edge(scene: Scene, cause: Episode, effect: Episode) -> Edge | Rejection:
     reach_s = XID_REACH_S if cause.code in HARDWARE_KERNEL else SOFT_REACH_S
-    gap = gap_s(cause, effect, scene.clocks)
+    gap = scene.gap_s(cause, effect)
     if gap is not None and (gap[1] < -XID_LAG_S or gap[0] > reach_s) and not _while_waiting(scene, cause, effect):
         reason = "the kernel line came after the error" if gap[1] < -XID_LAG_S else "the kernel line is too old"
         return Rejection(cause.id, effect.id, "E10", reason)

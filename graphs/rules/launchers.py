@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
 from correlator.graphs.episodes import Episode
+from correlator.graphs.pairing import SURE, in_turn, pair
 from correlator.graphs.scene import WEAK, Edge, Rejection, Scene
 
 
@@ -26,15 +28,17 @@ def launcher_signal(scene: Scene) -> Iterator[Edge | Rejection]:
 
 def across_nodes(scene: Scene) -> Iterator[Edge | Rejection]:
     """E8b: the first failing node brings the others down through rendezvous, srun or the controller (q 0.9)."""
+    causes = in_turn(scene, (c for c in scene.initiating if c.code not in WEAK or c.specificity >= SURE))
     for told in _stops(scene, CollateralKind.SCHEDULER_CANCEL):
-        for cause in scene.initiating:
-            if cause.code in WEAK and cause.specificity < 0.5:
-                continue
-            if cause.node != told.node or cause.rank is None:
-                if scene.may_precede(cause, told):
-                    yield Edge(cause.id, told.id, "E8b", 0.9, f"{cause.where} failed, so the job was taken down")
-                else:
-                    yield Rejection(cause.id, told.id, "E8b", "the job was being taken down before")
+        yield from pair(causes, partial(_took_down, scene, told))
+
+
+def _took_down(scene: Scene, told: Episode, cause: Episode) -> Edge | Rejection | None:
+    if cause.node == told.node and cause.rank is not None:
+        return None  # E8: its own agent acted for it
+    if not scene.may_precede(cause, told):
+        return Rejection(cause.id, told.id, "E8b", "the job was being taken down before")
+    return Edge(cause.id, told.id, "E8b", 0.9, f"{cause.where} failed, so the job was taken down")
 
 
 def scheduler(scene: Scene) -> Iterator[Edge | Rejection]:

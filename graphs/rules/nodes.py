@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from correlator.core.vocabulary import CollateralKind, FaultCode, Role
-from correlator.graphs.episodes import gap_s
+from correlator.graphs.episodes import Episode
+from correlator.graphs.pairing import in_turn, pair
 from correlator.graphs.scene import WEAK, Edge, Rejection, Scene
 
 LINK_REACH_S = 900.0
@@ -13,14 +15,19 @@ LINK_REACH_S = 900.0
 
 def node_lost(scene: Scene) -> Iterator[Edge | Rejection]:
     """E16: a lost node explains lost peers, stops and weak ends elsewhere (q 0.9)."""
-    for cause in scene.initiating:
-        if cause.code != FaultCode.NODE_LOST:
-            continue
-        for effect in scene.episodes:
-            own = effect.code == FaultCode.RANK_STALLED and effect.node == cause.node
-            follows = effect.role is Role.COLLATERAL or effect.code in WEAK or own
-            if effect is not cause and follows and scene.may_precede(cause, effect):
-                yield Edge(cause.id, effect.id, "E16", 0.9, f"{cause.node} was gone")
+    lost = in_turn(scene, (cause for cause in scene.initiating if cause.code == FaultCode.NODE_LOST))
+    own = {cause.node: cause for cause in lost}
+    for effect in scene.episodes if lost else ():
+        if effect.code == FaultCode.RANK_STALLED:
+            yield from pair([own[effect.node]] if effect.node in own else [], partial(_gone, scene, effect))
+        elif effect.role is Role.COLLATERAL or effect.code in WEAK:
+            yield from pair(lost, partial(_gone, scene, effect))
+
+
+def _gone(scene: Scene, effect: Episode, cause: Episode) -> Edge | Rejection:
+    if not scene.may_precede(cause, effect):
+        return Rejection(cause.id, effect.id, "E16", "the node was lost after that")
+    return Edge(cause.id, effect.id, "E16", 0.9, f"{cause.node} was gone")
 
 
 def rendezvous(scene: Scene) -> Iterator[Edge | Rejection]:
@@ -34,16 +41,18 @@ def rendezvous(scene: Scene) -> Iterator[Edge | Rejection]:
 
 def fabric(scene: Scene) -> Iterator[Edge | Rejection]:
     """E17: a link that went down explains network errors of its node's ranks and lost peers everywhere (q 0.85)."""
-    for cause in scene.initiating:
-        if cause.code != FaultCode.NETWORK_FAULT or not cause.from_kernel:
-            continue
-        for effect in scene.episodes:
-            same_node = effect.node == cause.node and effect.code == FaultCode.NETWORK_FAULT
-            lost = effect.code in (CollateralKind.REMOTE_PEER_LOST, CollateralKind.STORE_LOST)
-            if effect is cause or not (same_node or lost or effect.code in WEAK):
-                continue
-            gap = gap_s(cause, effect, scene.clocks)
-            if gap is not None and (gap[1] < 0 or gap[0] > LINK_REACH_S):
-                yield Rejection(cause.id, effect.id, "E17", "not within reach of the link's fault")
-            else:
-                yield Edge(cause.id, effect.id, "E17", 0.85, f"a link of {cause.node} was down")
+    links = in_turn(scene, (c for c in scene.initiating if c.code == FaultCode.NETWORK_FAULT and c.from_kernel))
+    for effect in scene.episodes if links else ():
+        if effect.code in (CollateralKind.REMOTE_PEER_LOST, CollateralKind.STORE_LOST) or effect.code in WEAK:
+            yield from pair(links, partial(_unlinked, scene, effect))
+        elif effect.code == FaultCode.NETWORK_FAULT:
+            here = [link for link in links if link.node == effect.node and link is not effect]
+            yield from pair(here, partial(_unlinked, scene, effect))
+
+
+def _unlinked(scene: Scene, effect: Episode, cause: Episode) -> Edge | Rejection:
+    gap = scene.gap_s(cause, effect)
+    if gap is not None and (gap[1] < 0 or gap[0] > LINK_REACH_S):
+        why = "the link went down after that" if gap[1] < 0 else "too long after"
+        return Rejection(cause.id, effect.id, "E17", why)
+    return Edge(cause.id, effect.id, "E17", 0.85, f"a link of {cause.node} was down")

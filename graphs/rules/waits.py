@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
 from correlator.graphs.episodes import Episode
-from correlator.graphs.facts import order_of
+from correlator.graphs.facts import Fact, order_of
 from correlator.graphs.hubs import WaitHub
 from correlator.graphs.scene import Edge, Rejection, Scene
 
@@ -22,51 +22,80 @@ def waiters(scene: Scene) -> Iterator[Edge | Rejection]:
 
 def holders(scene: Scene) -> Iterator[Edge | Rejection]:
     """E3: a rank that never entered holds the hub up, through whatever happened to it first."""
+    of_nodes = [e for e in scene.initiating if e.rank is None and e.node is not None]
+    holding: set[str] = set()
     for index, hub in enumerate(scene.hubs):
-        absent = hub.held_by
-        for episode in scene.initiating:
-            if episode.rank is None or episode.rank not in absent:
-                if episode.rank is None and _node_is_absent(scene, hub, episode):
-                    yield Edge(episode.id, scene.hub_id(index), "E3", 0.9, f"{episode.node} never came to {hub.name}")
-                continue
-            late = _after_the_wait(scene, hub, episode)
-            if late:
-                yield Rejection(episode.id, scene.hub_id(index), "E3", "it came after the watchdogs had fired")
-            else:
-                verb = "never finished" if episode.rank in hub.stuck else "never entered"
-                reason = f"rank {episode.rank} {verb} {hub.name}"
-                yield Edge(episode.id, scene.hub_id(index), "E3", 0.95, reason)
+        last = _last_waiters(hub)
+        for rank in sorted(hub.held_by):
+            for episode in scene.by_rank.get(rank, ()):
+                if episode.role is Role.INITIATING:
+                    holding.add(episode.id)
+                    yield _held(scene, index, last, episode)
+        absent = hub.missing | hub.unknown
+        for episode in of_nodes:
+            here = scene.ranks_of(episode.node or "")
+            if not here.isdisjoint(absent) and hub.waiters.keys().isdisjoint(here):
+                holding.add(episode.id)
+                yield Edge(episode.id, scene.hub_id(index), "E3", 0.9, f"{episode.node} never came to {hub.name}")
+    yield from _present(scene, holding)
 
 
-def _node_is_absent(scene: Scene, hub: WaitHub, episode: Episode) -> bool:
-    if episode.node is None:
-        return False
-    here = scene.ranks_of(episode.node)
-    return bool(here & (hub.missing | hub.unknown)) and not (here & set(hub.waiters))
+def _held(scene: Scene, index: int, last: Sequence[Fact], episode: Episode) -> Edge | Rejection:
+    hub = scene.hubs[index]
+    if last and all(order_of(episode.head, fact, scene.clocks) is Order.AFTER for fact in last):
+        return Rejection(episode.id, scene.hub_id(index), "E3", "it came after the watchdogs had fired")
+    verb = "never finished" if episode.rank in hub.stuck else "never entered"
+    return Edge(episode.id, scene.hub_id(index), "E3", 0.95, f"rank {episode.rank} {verb} {hub.name}")
 
 
-def _after_the_wait(scene: Scene, hub: WaitHub, episode: Episode) -> bool:
-    """True where the episode certainly began after every waiter had already given up."""
-    orders = [order_of(episode.head, fact, scene.clocks) for fact in hub.waiters.values()]
-    return bool(orders) and all(order is Order.AFTER for order in orders)
+def _last_waiters(hub: WaitHub) -> list[Fact]:
+    """On each clock the last line of a waiter: what came after it came after all of them. One without a time is enough."""
+    last: dict[str | None, Fact] = {}
+    for fact in hub.waiters.values():
+        if fact.printed_ns is None or fact.inherited:
+            return [fact]
+        known = last.get(fact.domain)
+        if known is None or fact.printed_ns > (known.printed_ns or 0):
+            last[fact.domain] = fact
+    return sorted(last.values(), key=lambda fact: -(fact.aligned_ns or 0))
+
+
+def _present(scene: Scene, holding: set[str]) -> Iterator[Rejection]:
+    """Of each faulty rank that holds no hub up: that it waited itself, or had no part in the collective."""
+    if not scene.hubs:
+        return
+    first = scene.hubs[0]
+    for episode in scene.initiating:
+        if episode.rank is None or episode.id in holding:
+            continue
+        waits = scene.waits_of.get(episode.rank)
+        if waits:
+            yield Rejection(episode.id, scene.hub_id(waits[0]), "E3", "the rank had entered the collective and waited")
+        elif first.members and episode.rank not in first.members:
+            yield Rejection(episode.id, scene.hub_id(0), "E3", "not a member of the group")
+        else:
+            yield Rejection(episode.id, scene.hub_id(0), "E3", "the rank had come to the collective and passed it")
 
 
 def wait_chains(scene: Scene) -> Iterator[Edge | Rejection]:
     """E3b: a rank that is missing here because it waits there passes the blame on."""
-    for there, other in enumerate(scene.hubs):
-        for here, hub in enumerate(scene.hubs):
-            if here != there and (hub.missing & set(other.waiters)) and not (other.missing & set(hub.waiters)):
+    for here, hub in enumerate(scene.hubs):
+        elsewhere = {index for rank in hub.missing for index in scene.waits_of.get(rank, ())}
+        for there in sorted(elsewhere - {here}):
+            other = scene.hubs[there]
+            if hub.waiters.keys().isdisjoint(other.missing):
                 reason = f"members of {hub.name} were held in {other.name}"
                 yield Edge(scene.hub_id(there), scene.hub_id(here), "E3b", 0.95, reason)
+            else:
+                why = "each of the two waits for members of the other"
+                yield Rejection(scene.hub_id(there), scene.hub_id(here), "E3b", why)
 
 
 def mismatch(scene: Scene) -> Iterator[Edge | Rejection]:
     """E4: members that bring another operation or size hang the whole hub."""
     for index, hub in enumerate(scene.hubs):
-        for episode in scene.initiating:
-            if episode.code == FaultCode.COLLECTIVE_MISMATCH and (
-                episode.rank is None or episode.rank in hub.deviating
-            ):
+        for episode in (episode for rank in sorted(hub.deviating) for episode in scene.by_rank.get(rank, ())):
+            if episode.code == FaultCode.COLLECTIVE_MISMATCH:
                 yield Edge(episode.id, scene.hub_id(index), "E4", 0.95, f"another operation in {hub.name}")
 
 
