@@ -95,7 +95,7 @@ def _dragged(faults: Sequence[Episode], roots: Sequence[Episode]) -> tuple[Colla
     waited = next((e for e in faults if e.code == FaultCode.RENDEZVOUS_TIMEOUT), None)
     if waited is not None:
         return CollateralKind.COLLECTIVE_TIMEOUT, waited
-    cancelled = all(root.code == FaultCode.PREEMPTED for root in roots) and not _signalled_only(roots)
+    cancelled = bool(roots) and all(root.code == FaultCode.PREEMPTED for root in roots) and not _signalled_only(roots)
     return CollateralKind.SCHEDULER_CANCEL if cancelled else CollateralKind.SECONDARY_ABORT, faults[0]
 
 

@@ -62,7 +62,7 @@ def find_roots(attempt: AttemptGraph) -> Roots:
     candidates = _external_after(scene, candidates, ruled)
     candidates = _later(scene, candidates, ruled)
     if not candidates:
-        candidates = _last_resort(graph, ruled)
+        candidates = _last_resort(scene, graph, ruled)
     chosen = _one_for_each_place(candidates)
     support = {root.id: _support(scene, graph, root) for root in chosen}
     return Roots(tuple(chosen), len(chosen) > 1, tuple(ruled), support)
@@ -210,11 +210,15 @@ def _one_wave(a: Episode, b: Episode) -> bool:
     return abs(a.onset_ns - b.onset_ns) <= SAME_WAVE_S * 1e9
 
 
-def _last_resort(graph: nx.DiGraph[str], ruled: Sequence[Ruled]) -> list[Episode]:
-    """Nothing plain is left: an unexplained end without a word still tells where to look."""
+def _last_resort(scene: Scene, graph: nx.DiGraph[str], ruled: Sequence[Ruled]) -> list[Episode]:
+    """Nothing plain is left: an unexplained end without a word still tells where to look.
+
+    Not a bare abort, which is how a watchdog ends the innocent; nor an end whose own log is missing beside others' logs.
+    """
+    logged = {place.rank for place in scene.topology.ranks if place.has_log}
     weak = [r.episode for r in ruled if r.episode.inferred.startswith("exit code")]
-    left = [e for e in weak if _explained_by(graph, e) is None]
-    return left if len(left) == 1 else []
+    left = [e for e in weak if _explained_by(graph, e) is None and (not logged or e.rank in logged)]
+    return left if len(left) == 1 and left[0].code != FaultCode.NATIVE_ABORT else []
 
 
 def _one_for_each_place(candidates: Sequence[Episode]) -> list[Episode]:

@@ -47,6 +47,7 @@ def silent_ranks(
     gone = _gone_nodes(suspects, topology, facts)
     episodes = [_lost_node(node, silent, topology, facts) for node in gone]
     words = _last_words(suspects, facts, attempt)
+    scattered = _scattered({r for r in suspects if not _counted(words.get(r, []), silent[r])}, topology)
     for rank in sorted(suspects):
         hub = silent[rank]
         own = words.get(rank, [])
@@ -69,7 +70,7 @@ def silent_ranks(
                 facts=(*own[-2:], *waits) or tuple(waits),
                 inferred=text,
                 began=hub.began,
-                specificity=0.9 if _counted(own, hub) else 0.7,
+                specificity=_sureness(rank, own, hub, scattered=scattered),
             )
         )
     return episodes
@@ -82,6 +83,22 @@ def _last_words(ranks: set[int], facts: Sequence[Fact], attempt: int) -> dict[in
         if fact.rank in ranks and fact.attempt == attempt and fact.name in _LAST_WORDS:
             words.setdefault(fact.rank, []).append(fact)
     return words
+
+
+def _sureness(rank: int, own: Sequence[Fact], hub: WaitHub, *, scattered: bool) -> float:
+    """Its own counters show it best; bare absence less.
+
+    It shows nothing where members without any file may be absent too, or where ranks of several nodes are: logs that end
+    early look just like that.
+    """
+    if _counted(own, hub):
+        return 0.9
+    return 0.7 if hub.unknown <= {rank} and (rank in hub.stuck or not scattered) else 0.4
+
+
+def _scattered(ranks: set[int], topology: Topology) -> bool:
+    """Whether ranks lie on more than one node."""
+    return len({place.node for place in topology.ranks if place.rank in ranks}) > 1
 
 
 MOST_WAIT = 0.75

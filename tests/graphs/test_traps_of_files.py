@@ -122,3 +122,44 @@ def test_the_driver_may_note_a_lost_gpu_until_the_peers_gave_up(run: Callable[..
     found = r.judge()
     assert accused(found) == [(5, None, FaultCode.GPU_OFF_BUS)]
     assert found.verdict.status is VerdictStatus.IDENTIFIED
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "logged", "expected"),
+    [
+        (-6, True, set()),  # how a watchdog ends the innocent too
+        (1, True, {5}),
+        (1, False, set()),  # its own log would say why, and is asked for
+        (-9, False, {5}),  # somebody killed it: that is a fault by itself
+    ],
+)
+def test_a_bare_end_is_a_last_resort(
+    run: Callable[..., object], exit_code: int, *, logged: bool, expected: set[int]
+) -> None:
+    """Rank 5 ended first, says its agent; nothing else is known of it."""
+    r = run(silent_ranks=frozenset() if logged else frozenset({5})).steps(5)
+    r.add("worker_failed", 9.0, rank=5, exit_code=exit_code, file="agent.log", kind=FileKind.LAUNCHER_LOG)
+    found = r.judge()
+    assert {rank for rank, _, _ in accused(found)} == expected
+    if not logged and not expected:
+        assert "log of rank 5" in found.missing_evidence
+
+
+@pytest.mark.parametrize(("silent", "expected"), [(frozenset(), {5}), (frozenset({6}), set())])
+def test_absence_accuses_nobody_while_another_member_left_no_file(
+    run: Callable[..., object], silent: frozenset[int], expected: set[int]
+) -> None:
+    """Rank 5 was not seen in the collective; nor was rank 6, of whom there is no file at all."""
+    r = run(silent_ranks=silent).steps(5)
+    r.timeouts([rank for rank in range(8) if rank not in {5, *silent}], 600)
+    assert {rank for rank, _, _ in accused(r.judge())} == expected
+
+
+@pytest.mark.parametrize(("absent", "expected"), [({5}, {5}), ({5, 6}, {5, 6}), ({1, 5}, set())])
+def test_absence_on_several_nodes_at_once_accuses_nobody(
+    run: Callable[..., object], absent: set[int], expected: set[int]
+) -> None:
+    """Logs that were cut off before the watchdogs fired look like ranks that never came; on one node it is its trouble."""
+    r = run().steps(5)
+    r.timeouts([rank for rank in range(8) if rank not in absent], 600)
+    assert {rank for rank, _, _ in accused(r.judge())} == expected
