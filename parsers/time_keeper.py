@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from correlator.core.vocabulary import FileKind, TimeSource
-from correlator.parsers.base import FileContext, Line, Stamp
+from correlator.parsers.base import FileContext, Layer, Line, Prefix, Stamp
 from correlator.parsers.chunk_view import ChunkView
 
 WALK = 400
@@ -22,9 +22,11 @@ _MERGED = frozenset(
         FileKind.TEXT,
     }
 )
+_HOST_LABELS = frozenset({Layer.PDSH, Layer.MPI_TAG})
 _CAN_BE_STAMPED = re.compile(rb"\d\d:\d\d:\d\d|\d{9}|\d\.\d{3}")
 
-Writer = tuple[int | None, int | None, int | None]
+Label = tuple[object, ...]
+_NO_LABEL: Label = (None,) * 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,10 @@ class TimeKeeper:
 
     def __init__(self, context: FileContext) -> None:
         self._merged = context.kind in _MERGED
-        self._known: dict[Writer, Stamp] = {}
+        self._one_node = context.kind is FileKind.NODE_LOG
+        self._known: dict[tuple[Label, int | None], tuple[int, Stamp]] = {}
+        self._labels: dict[Label, Stamp] = {}
+        self._noted = 0
         self._last: Stamp | None = None
         self._scanned = 0
 
@@ -86,22 +91,34 @@ class TimeKeeper:
         if stamp is None or stamp.ns is None:
             return
         self._last = stamp
+        self._noted += 1
         if self._merged:
-            task, local, rank = writer = _writer(line)
-            self._known[writer] = stamp
-            if rank is not None and (task is not None or local is not None):
-                self._known[task, local, None] = stamp
+            label, rank = self._writer(line)
+            self._known[label, rank] = (self._noted, stamp)
+            self._labels[label] = stamp
 
     def _recall(self, line: Line) -> Stamp | None:
         """The nearest known time before: of the same writer where the file has several, else of any."""
-        if self._merged:
-            task, local, rank = writer = _writer(line)
-            known = self._known.get(writer)
-            if known is None and rank is not None:
-                known = self._known.get((task, local, None)) if task is not None or local is not None else None
-            if known is not None and writer != (None, None, None):
-                return known
-        return self._last
+        if not self._merged:
+            return self._last
+        label, rank = self._writer(line)
+        if rank is None:
+            return self._last if label == _NO_LABEL else self._labels.get(label, self._last)
+        known = [self._known.get((label, rank))]
+        if label != _NO_LABEL:
+            known.append(self._known.get((label, None)))  # the label's lines that name no rank may be this rank's
+        found = max((entry for entry in known if entry is not None), key=lambda entry: entry[0], default=None)
+        return self._last if found is None else found[1]
+
+    def _writer(self, line: Line) -> tuple[Label, int | None]:
+        """The label in front of a line, and the rank where several may write under that label.
+
+        `[default3]:[rank3]: Traceback` goes on where `[default3]:2025-11-30 01:02:03 ERROR` left off: in the log of a
+        node a local rank has one process, so what that process prints of itself tells nothing more.
+        """
+        label = _label(line.prefix)
+        alone = self._one_node and line.prefix.local_rank is not None
+        return label, None if alone else line.prefix.rank
 
     def _look_ahead(self, view: ChunkView, index: int, line: Line) -> Stamp | None:
         """The next time in the chunk, where nothing before the line has one."""
@@ -115,6 +132,8 @@ class TimeKeeper:
         return None
 
 
-def _writer(line: Line) -> Writer:
-    prefix = line.prefix
-    return (prefix.task_id, prefix.local_rank, prefix.rank)
+def _label(prefix: Prefix) -> Label:
+    """What a launcher, a container runtime or Ray put in front of the line: it tells processes apart."""
+    host = prefix.host if _HOST_LABELS.intersection(prefix.layers) else None
+    pid = prefix.pid if Layer.RAY in prefix.layers else None
+    return (prefix.task_id, prefix.local_rank, prefix.pod, host, pid)

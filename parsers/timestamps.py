@@ -24,7 +24,8 @@ ISO = (
 )
 """Regex fragment (no groups) of every year-first layout."""
 COMPACT = r"\d{8}[-T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-US = r"\d\d/\d\d/\d{2}(?:\d\d)?,? \d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+SHORT = r"(?:\d\d/\d\d/\d{2}(?:\d\d)?|\d\d-\d\d-\d\d),? \d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+"""`11/30/25` of rich, `25/11/30` of log4j, `25-11-30` of strftime's `%y-%m-%d`; see `dates_of_three`."""
 CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 SYSLOG = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
 CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
@@ -87,6 +88,22 @@ def civil(year: int, month: int, day: int, clock: str, zone: str | None = None) 
     offset_s = zone_offset_s(zone) if zone else None
     ns = number * _DAY_NS + time_ns - (offset_s or 0) * NS_PER_SECOND
     return Stamp(ns, granularity_ms(clock), zone if offset_s is not None else None)
+
+
+def dates_of_three(parts: tuple[str, str, str], *, slashed: bool) -> list[tuple[int, int, int]]:
+    """(year, month, day) that three printed numbers can be, the likeliest first; the year may have two digits.
+
+    Slashes are American (rich) unless the first number is no month (log4j's `yy/MM/dd`), hyphens are year first
+    (strftime's `%y-%m-%d`). Years before 2012 are no reading: the programs are younger.
+    """
+    first, second, third = map(int, parts)
+    if len(parts[2]) == 4:
+        orders = [(third, first, second), (third, second, first)]
+    else:
+        american, year_first, day_first = (third, first, second), (first, second, third), (third, second, first)
+        order = (american, year_first, day_first) if slashed else (year_first, day_first, american)
+        orders = [(2000 + year, month, day) for year, month, day in order]
+    return [date for date in orders if date[0] >= 2012 and day_number(*date) is not None]
 
 
 def without_year(month: int, day: int, clock: str, context: FileContext) -> Stamp | None:
@@ -173,12 +190,19 @@ def _iso(match: re.Match[str], _context: FileContext) -> Stamp | None:
     return civil(int(year), int(month), int(day), clock, zone.strip() if zone else None)
 
 
-def _us(match: re.Match[str], _context: FileContext) -> Stamp | None:
-    first, second, year, clock = match.groups()
-    month, day = int(first), int(second)
-    if month > 12:
-        month, day = day, month
-    return civil(int(year) + (2000 if len(year) == 2 else 0), month, day, clock)
+def _short(match: re.Match[str], context: FileContext) -> Stamp | None:
+    """The reading nearest to the run in half-years: it decides the order of the parts, not the order within a year."""
+    first, mark, second, third, clock = match.groups()
+    reference_ns = context.run.reference_ns
+    best: tuple[int, Stamp] | None = None
+    for year, month, day in dates_of_three((first, second, third), slashed=mark == "/"):
+        stamp = civil(year, month, day, clock)
+        if stamp is None or stamp.ns is None:
+            continue
+        distance = 0 if reference_ns is None else abs(stamp.ns - reference_ns) // (182 * _DAY_NS)
+        if best is None or distance < best[0]:
+            best = distance, stamp
+    return best[1] if best is not None else None
 
 
 def _syslog(match: re.Match[str], context: FileContext) -> Stamp | None:
@@ -221,7 +245,8 @@ _LAYOUTS: tuple[tuple[re.Pattern[str], _Convert], ...] = tuple(
             r"(?P<day>\d\d)/(?P<month>[A-Z][a-z]{2})/(?P<year>\d{4}):(?P<clock>\d\d:\d\d:\d\d) ?(?P<zone>[+-]\d{4})?",
             _named_month,
         ),
-        (rf"(\d\d)/(\d\d)/(\d{{2}}|\d{{4}}),? (\d\d:\d\d:\d\d{_FRACTION})", _us),
+        (rf"(\d\d)(/)(\d\d)/(\d{{2}}|\d{{4}}),? (\d\d:\d\d:\d\d{_FRACTION})", _short),
+        (rf"(\d\d)(-)(\d\d)-(\d\d),? (\d\d:\d\d:\d\d{_FRACTION})", _short),
         (
             rf"(\d\d)-(\d\d) (\d\d:\d\d:\d\d{_FRACTION})",
             lambda match, context: without_year(int(match[1]), int(match[2]), match[3], context),

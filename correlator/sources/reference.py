@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from correlator.core.files import RunHints
+from correlator.parsers.timestamps import dates_of_three
 from correlator.sources.sample import Sample
 
 _LINES: Final = 40
@@ -35,12 +36,12 @@ _ISO: Final = re.compile(rb"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T _,:-]" + _CLOC
 _CTIME: Final = re.compile(
     rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) " + _MONTH + rb" {1,2}(\d{1,2}) " + _CLOCK + rb" (?:[A-Z]{2,5} )?(20\d\d)"
 )
-_AMERICAN: Final = re.compile(rb"(?<!\d)(\d\d)/(\d\d)/(20\d\d|\d\d) " + _CLOCK)
+_SHORT: Final = re.compile(rb"(?<!\d)(\d\d)([-/])(\d\d)[-/](20\d\d|\d\d),? " + _CLOCK)
 _ACCESS: Final = re.compile(rb"(?<!\d)(\d\d)/" + _MONTH + rb"/(20\d\d):" + _CLOCK)
 _EPOCH: Final = re.compile(
     rb'(?:"(?:time_ms|time_created_ns|__REALTIME_TIMESTAMP|timestamp|time|ts)":\s*"?|audit\(|^)(1\d{9})(\d{3}|\d{6}|\d{9})?(?=[."\s:,}])'
 )
-_EARLY: Final = re.compile(rb"20\d\d|\d\d/\d\d/\d\d|/20\d\d:|1\d{9}")
+_EARLY: Final = re.compile(rb"20\d\d|\d\d/\d\d/\d\d|\d\d-\d\d-\d\d |/20\d\d:|1\d{9}")
 """Cheap test: a line without any of these has no stamp with a year."""
 _SCHEDULER: Final = re.compile(rb"(?:CANCELLED AT|  time +:) (20\d\d)-(\d\d)-(\d\d)[T_]" + _CLOCK)
 
@@ -95,10 +96,10 @@ def _stamps(line: bytes) -> list[int]:
     elif match := _CTIME.search(head):
         month, day, hour, minute, second, year = match.groups()
         fields.append((int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second)))
-    elif match := _AMERICAN.search(head):
-        first, other, year, *clock = map(int, match.groups())
-        month_day = (other, first) if first > 12 else (first, other)
-        fields.append((year if year > 99 else 2000 + year, *month_day, *clock))
+    elif match := _SHORT.search(head):
+        first, mark, second, third, *clock = (group.decode() for group in match.groups())
+        dates = dates_of_three((first, second, third), slashed=mark == "/")
+        fields += [(*date, *map(int, clock)) for date in dates[:1]]
     elif match := _ACCESS.search(head):
         day, month, year, *rest = match.groups()
         fields.append((int(year), _MONTHS[month], int(day), *map(int, rest)))

@@ -6,14 +6,14 @@ import re
 
 from correlator.parsers.base import Layer
 from correlator.parsers.peel.state import DIGITS, LETTERS, Peeling, Rule, number
-from correlator.parsers.timestamps import CLOCK, COMPACT, CTIME, EPOCH, ISO, US, without_year
+from correlator.parsers.timestamps import CLOCK, COMPACT, CTIME, EPOCH, ISO, SHORT, without_year
 
 _LEVEL = (
     r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL"
     r"|debug|info|notice|warn|warning|error|critical|fatal|Info|Warning|Error)"
 )
 _NAME = r"[A-Za-z_][\w.$/-]{0,200}"
-_WHEN = rf"(?P<when>{ISO}|{US})"
+_WHEN = rf"(?P<when>{ISO}|{SHORT})"
 # Words before a colon that belong to the message, not to a logger.
 _NO_LOGGER = re.compile(
     r"(?:[\w.]*\.)?(?:[A-Z]\w*|step|iter|iteration|epoch|loss|error|warning|rank|batch|eval|train|lr|time"
@@ -208,7 +208,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         DIGITS,
         re.compile(
-            rf"(?P<when>{ISO}|{COMPACT}|{US}|{CLOCK}|{EPOCH}):?(?:[ \t]+|\|)(?P<open>\[?)(?P<level>{_LEVEL})\b *\]?(?:: +"
+            rf"(?P<when>{ISO}|{COMPACT}|{SHORT}|{CLOCK}|{EPOCH}):?(?:[ \t]+|\|)(?P<open>\[?)(?P<level>{_LEVEL})\b *\]?(?:: +"
             rf"|[ \t]+-[ \t]+|[ \t]+|\|)"
         ),
         _level_then_name,
@@ -229,7 +229,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         " [",
         re.compile(
-            rf" ?\[(?P<when>{ISO}|{US}|{CLOCK})(?: (?:ATTN_)?(?:DP|TP|PP|EP|CP)\d{{1,5}})*\](?:"
+            rf" ?\[(?P<when>{ISO}|{SHORT}|{CLOCK})(?: (?:ATTN_)?(?:DP|TP|PP|EP|CP)\d{{1,5}})*\](?:"
             rf" ?\[(?P<name>{_NAME})\](?= ?\[))?"
             rf"(?: ?\[(?P<level>{_LEVEL}) *\]| (?P<plain>{_LEVEL})\b)?(?: - | +|:"
             rf" )?(?:(?P<source>[\w./-]{{1,120}}\.py:\d{{1,6}}) - )?"
@@ -255,5 +255,5 @@ RULES: tuple[Rule, ...] = (
     Rule("[", re.compile(r"\[[Rr]ank[ =:]? ?(\d{1,6})(?:/\d{1,6})?\]:? ?"), _rank_tag, second="rR"),
     Rule("rR", re.compile(r"[Rr]ank[ =](\d{1,6})(?:/\d{1,6})?: "), _rank_tag),
     Rule("(", re.compile(r"\((\d{1,6})\) "), _rank_tag),
-    Rule(DIGITS, re.compile(rf"(?P<when>{ISO})(?:: | - | )"), _stamped_only),
+    Rule(DIGITS, re.compile(rf"(?P<when>{ISO}|{SHORT})(?:: | - | : | )"), _stamped_only),
 )

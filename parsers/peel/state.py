@@ -151,7 +151,7 @@ class Peeling:
 
 CARRIERS = frozenset({Layer.CRI, Layer.KUBECTL, Layer.DOCKER_JSON, Layer.SRUN_LABEL, Layer.PDSH, Layer.MPI_TAG})
 """Layers of runtimes and launchers that stand for the whole line, whoever wrote into it."""
-_CARRIERS = CARRIERS | {Layer.RAY, Layer.TEE}
+_CARRIERS = CARRIERS | {Layer.RAY, Layer.TEE, Layer.RANK}
 
 
 Apply = Callable[[Peeling, re.Match[str]], str | None]

@@ -136,6 +136,34 @@ def test_in_a_merged_file_only_the_same_writers_time_counts(read_file: Reader) -
     assert times(read_file(data, kind=FileKind.NODE_LOG, table=table_of(BOOM))) == [(1, TimeSource.INHERITED)]
 
 
+@pytest.mark.parametrize("second", ["[default3]:[rank3]: ", "[default3]:"])
+@pytest.mark.parametrize("first", ["[default3]:[rank3]:", "[default3]:"])
+def test_the_outer_label_tells_writers_apart(first: str, second: str, read_file: Reader) -> None:
+    """A process prints its rank on some lines only; in a node's log its label is enough (formats.md B5)."""
+    data = (
+        b"[default3]:2025-11-30 01:02:04 a\n[default3]:[rank3]:2025-11-30 01:02:04 a\n"
+        b"%s2025-11-30 01:02:05 ERROR x\n[default5]:2025-11-30 01:02:08 b\n%sboom\n" % (first.encode(), second.encode())
+    )
+    assert times(read_file(data, kind=FileKind.NODE_LOG, table=table_of(BOOM))) == [(2, TimeSource.INHERITED)]
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"), [("3: ", 2), ("3: [rank6]: ", 2), ("3: [rank7]: ", 3), ("4: ", 6), ("[rank6]: ", 6)]
+)
+def test_ranks_under_one_task_are_told_apart_where_they_say_it(label: str, expected: int, read_file: Reader) -> None:
+    """A task may be a node's launcher: its bare lines may be anyone's, another rank's lines are not."""
+    lines = ["3: [rank7]:2025-11-30 01:02:06 a", "3: [rank6]:2025-11-30 01:02:05 b", "4: 2025-11-30 01:02:09 c"]
+    data = "\n".join([*lines, f"{label}boom", ""]).encode()
+    parsed = read_file(data, kind=FileKind.CONSOLE_LOG, table=table_of(BOOM))
+    assert times(parsed) == [(expected, TimeSource.INHERITED)]
+
+
+def test_actors_of_one_ray_log_keep_their_own_times(read_file: Reader) -> None:
+    """`(Worker pid=1)` is another process than `(Worker pid=2)`."""
+    data = b"(W pid=11) 2025-11-30 01:02:04 a\n(W pid=12) 2025-11-30 01:02:08 b\n(W pid=11) boom\n"
+    assert times(read_file(data, kind=FileKind.CONSOLE_LOG, table=table_of(BOOM))) == [(1, TimeSource.INHERITED)]
+
+
 @pytest.mark.parametrize("size", [1, 2, 100])
 def test_times_are_remembered_over_chunk_borders(size: int, read_file: Reader) -> None:
     """The last known time of an earlier chunk serves."""
