@@ -20,7 +20,7 @@ from correlator.graphs.inferred import (
     stops,
     told_from_outside,
 )
-from correlator.graphs.placing import place_node_faults
+from correlator.graphs.placing import join_unplaced, place_node_faults
 from correlator.graphs.recovery import Advance, advance_of, last_steps, recovered
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import Edge, Refused, Rejection, Scene
@@ -55,7 +55,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     for episode in stated:
         (survived if recovered(episode, advance, run.clocks) else episodes).append(episode)
     ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
-    episodes = place_memory_kills([*episodes, *exit_episodes(ends, 0)])
+    episodes = join_unplaced(place_memory_kills([*episodes, *exit_episodes(ends, 0)]))
     episodes += lost_nodes(facts, run.topology)
     hubs = [hub for hub in wait_hubs(run, facts, attempt, stale) if hub.waiters]
     episodes += mismatches(hubs)

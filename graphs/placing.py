@@ -1,4 +1,4 @@
-"""Faults that a node's own log states without a rank, given to the one rank that shows their effect."""
+"""Faults that are told without a rank, given to the rank that shows their effect or tells the same."""
 
 from __future__ import annotations
 
@@ -19,27 +19,64 @@ _STORAGE_EFFECTS = _STORAGE | {
 def place_node_faults(episodes: Sequence[Episode]) -> list[Episode]:
     """Kernel faults of a node that exactly one of its ranks suffers from are told at that rank; all others stay the node's."""
     suffering: dict[str, list[Episode]] = {}
-    for episode in episodes:
-        if episode.node is not None and episode.rank is not None and episode.role is Role.INITIATING:
+    ranked = [episode for episode in episodes if episode.rank is not None and episode.role is Role.INITIATING]
+    for episode in ranked:
+        if episode.node is not None:
             suffering.setdefault(episode.node, []).append(episode)
-    return [_placed(episode, suffering.get(episode.node or "", ())) for episode in episodes]
+    return [_placed(e, ranked if e.node is None else suffering.get(e.node, ())) for e in episodes]
 
 
-def _placed(episode: Episode, here: Sequence[Episode]) -> Episode:
-    if (
-        not episode.from_kernel
-        or episode.rank is not None
-        or episode.node is None
-        or episode.role is not Role.INITIATING
-    ):
+def _placed(episode: Episode, ranked: Sequence[Episode]) -> Episode:
+    """`ranked` are faults of ranks on the episode's node; of all ranks where nothing says whose kernel log it is."""
+    if not episode.from_kernel or episode.rank is not None or episode.role is not Role.INITIATING:
         return episode
-    ranks = {e.rank for e in here if _suffers(e, episode)}
-    return replace(episode, rank=ranks.pop()) if len(ranks) == 1 else episode
+    suffering = {e.rank: e for e in ranked if _suffers(e, episode)}
+    if len(suffering) != 1:
+        return episode
+    (effect,) = suffering.values()
+    return replace(episode, rank=effect.rank, node=effect.node if episode.node is None else episode.node)
+
+
+def join_unplaced(episodes: Sequence[Episode]) -> list[Episode]:
+    """A fault of nobody is that of the rank that tells the same words, else of the only rank with such a fault.
+
+    Files that were renamed or moved out of their folders still repeat what a launcher reports of a rank (formats.md R8).
+    """
+    ranked: dict[tuple[int, str], dict[int, Episode]] = {}
+    told: dict[tuple[int, str, str], Episode] = {}
+    for episode in episodes:
+        if episode.rank is not None and episode.role is Role.INITIATING:
+            ranked.setdefault((episode.attempt, episode.code), {}).setdefault(episode.rank, episode)
+            for fact in episode.facts:
+                told.setdefault((episode.attempt, episode.code, fact.body), episode)
+    joined: dict[str, list[Episode]] = {}
+    kept = []
+    for episode in episodes:
+        same = None
+        if episode.rank is None and episode.node is None and episode.role is Role.INITIATING and not episode.from_kernel:
+            alike = ranked.get((episode.attempt, episode.code), {})
+            words = ((episode.attempt, episode.code, fact.body) for fact in episode.facts)
+            only = next(iter(alike.values())) if len(alike) == 1 else None
+            same = next((told[key] for key in words if key in told), only)
+        if same is None:
+            kept.append(episode)
+        else:
+            joined.setdefault(same.id, []).append(episode)
+    return [_with(e, joined[e.id]) if e.id in joined else e for e in kept]
+
+
+def _with(episode: Episode, told: Sequence[Episode]) -> Episode:
+    """The rank's episode with the lines of nobody: what these state in words needs no conclusion from an exit code."""
+    facts = (*episode.facts, *(fact for other in told for fact in other.facts))
+    specificity = max(episode.specificity, *(other.specificity for other in told))
+    return replace(episode, facts=facts, specificity=specificity, inferred="")
 
 
 def _suffers(effect: Episode, cause: Episode) -> bool:
     """Whether the rank's own fault is what the node's fault looks like from inside."""
     if cause.code in HARDWARE_KERNEL:
+        if effect.code == cause.code and not effect.from_kernel:
+            return True
         return str(effect.code).startswith(("cuda_", "cublas_")) or effect.code == FaultCode.RANK_STALLED
     if cause.code == FaultCode.HOST_OOM_KILL:
         worker = effect.code == FaultCode.DATALOADER_WORKER_DIED

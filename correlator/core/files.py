@@ -21,6 +21,7 @@ class FileHints:
     """What a path says about the writer. None = the path does not say; nothing here is proof (formats.md R4)."""
 
     rank: int | None = None
+    rank_guessed: bool | None = None  # the name says a number, not the word rank
     local_rank: int | None = None
     node: str | None = None  # short host name
     node_rank: int | None = None

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from correlator.core.vocabulary import CollateralKind, Context, FileKind, Role
+from correlator.identity.agents import Start
 from correlator.identity.frame import among, is_event
+from correlator.identity.reported import home_nodes, reported_attempts
 from correlator.identity.writers import Writer
 
 _ENDS_RUN = frozenset({Context.SCHEDULER_CANCELLED, Context.TASK_EXIT})
@@ -46,11 +49,17 @@ class _Stream:
     ended: bool = False
     restarts: dict[int | None, int] = field(default_factory=dict)
 
-    def read(self, event: str, attempt: int | None, pid: int | None) -> int | None:
-        """The attempt that begins with this event, or None where it begins none."""
+    def read(self, event: str, attempt: int | None, pid: int | None, *, beside: bool = False) -> int | None:
+        """The attempt that begins with this event, or None where it begins none.
+
+        `beside`: the event is the start of another node's agent, whose log was put behind that of the first.
+        """
         if event in _ENDS_RUN or (self.one_agent and event in _ENDS_AGENT):
             self.ended = self.current is not None
             return None
+        if beside:
+            self.restarts.clear()
+            return self._go(self.base)
         if event == Context.LAUNCHER_STARTED and attempt is None:
             if not self.ended and self.current is not None:
                 return None
@@ -72,11 +81,16 @@ class _Stream:
         return attempt
 
 
-def with_attempts(frame: pl.DataFrame, writers: Sequence[Writer]) -> tuple[pl.DataFrame, int]:
-    """The frame with `attempt` filled for every event, and how many there are. `frame.node` is the writer's node."""
+def with_attempts(
+    frame: pl.DataFrame, writers: Sequence[Writer], beside: AbstractSet[Start] = frozenset()
+) -> tuple[pl.DataFrame, int]:
+    """The frame with `attempt` filled for every event, and how many there are.
+
+    `frame.node` is the writer's node; `beside` are the starts of agents that are none of a new attempt.
+    """
     hinted = {w.path: w.attempt for w in writers if w.attempt is not None and 0 <= w.attempt <= _MOST}
     lone = {w.path for w in writers if w.kind is FileKind.RANK_LOG and not w.shared}
-    cuts = list(_marked(frame, hinted, lone))
+    cuts = list(_marked(frame, hinted, lone, beside))
     marked = {cut.path for cut in cuts}
     cuts += _introduced_again(frame.filter(among("path", lone - marked - hinted.keys())))
     if not cuts and not hinted:
@@ -87,11 +101,12 @@ def with_attempts(frame: pl.DataFrame, writers: Sequence[Writer]) -> tuple[pl.Da
     frame = _by_offset(frame.join(paths, on="path", how="left", maintain_order="left"), cuts)
     frame = frame.with_columns(pl.coalesce("_hint", "_cut").alias("attempt")).drop("_hint", "_cut")
     last = _highest(frame, cuts)
+    frame = reported_attempts(frame, lone - {cut.path for cut in cuts} - hinted.keys())
     frame = _by_time(frame, last)
     return frame.with_columns(pl.col("attempt").fill_null(last).cast(pl.Int32)), last + 1
 
 
-def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str]) -> Iterator[_Cut]:
+def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str], beside: AbstractSet[Start]) -> Iterator[_Cut]:
     wanted = sorted(_MARKS | _ENDS_RUN | _ENDS_AGENT)
     rows = frame.filter((among("event", wanted) | pl.col("attempt").is_not_null()) & ~among("path", hinted)).sort(
         "path", "offset"
@@ -103,7 +118,7 @@ def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str]) -> Iter
         one_agent = task is not None or path in lone or kind in (FileKind.LAUNCHER_LOG, FileKind.NODE_LOG)
         stream = streams.setdefault((path, task), _Stream(one_agent))
         before = announced.pop((path, task), None) if event in _JOINS else None
-        begun = stream.read(event, attempt, pid)
+        begun = stream.read(event, attempt, pid, beside=(path, task, offset) in beside)
         if begun is None and before is None:
             continue
         cut = _Cut(path, task, offset, begun if begun is not None else stream.current or 0)
@@ -122,17 +137,32 @@ def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
     rows = frame.filter(identity | failure)
     repeated = rows.filter(identity).group_by("path").len().filter(pl.col("len") > 1)["path"]
     rows = rows.filter(among("path", repeated.to_list())).sort("path", "offset")
-    state: dict[str, tuple[int, int | None, bool]] = {}
-    for path, task, event, pid, offset in rows.select("path", "task", "event", "pid", "offset").iter_rows():
-        attempt, last_pid, failed = state.get(path, (-1, None, False))
+    state: dict[str, _Introduced] = {}
+    cuts: dict[str, list[_Cut]] = defaultdict(list)
+    columns = ("path", "task", "event", "signature", "pid", "offset")
+    for path, task, event, signature, pid, offset in rows.select(columns).iter_rows():
+        known = state.setdefault(path, _Introduced())
         if event != Context.RANK_IDENTITY:
-            state[path] = (attempt, last_pid, attempt >= 0)
+            known.failed = known.attempt >= 0
             continue
-        again = attempt < 0 or (failed and (pid is None or last_pid is None or pid != last_pid))
-        if again:
-            attempt += 1
-            yield _Cut(path, task, offset, attempt)
-        state[path] = (attempt, pid if pid is not None else last_pid, False)
+        same_process = pid is not None and pid == known.pid
+        if known.attempt < 0 or (known.failed and not same_process and signature in known.said):
+            known.attempt += 1
+            known.said.clear()
+            cuts[path].append(_Cut(path, task, offset, known.attempt))
+        known.said.add(signature)
+        known.pid, known.failed = pid if pid is not None else known.pid, False
+    yield from (cut for marks in cuts.values() if len(marks) > 1 for cut in marks)
+
+
+@dataclass(slots=True)
+class _Introduced:
+    """How a rank introduced itself in its present attempt; one start may print several kinds of such lines."""
+
+    attempt: int = -1
+    pid: int | None = None
+    failed: bool = False
+    said: set[str] = field(default_factory=set)
 
 
 def _by_offset(frame: pl.DataFrame, cuts: Sequence[_Cut]) -> pl.DataFrame:
@@ -175,7 +205,10 @@ def _by_time(frame: pl.DataFrame, last: int) -> pl.DataFrame:
         .otherwise(pl.col("time"))
         .alias("time")
     ).sort("time")
+    homes = pl.DataFrame(list(home_nodes(frame).items()), schema={"_who": pl.Int32, "_home": pl.String}, orient="row")
     open_rows = frame.filter(pl.col("attempt").is_null() & pl.col("time").is_not_null()).sort("time")
+    open_rows = open_rows.with_columns(pl.coalesce("rank", "w_rank").alias("_who")).join(homes, on="_who", how="left")
+    open_rows = open_rows.with_columns(pl.coalesce("node", "_home").alias("node")).sort("time")
     placed = open_rows.join_asof(starts, on="time", by="node", check_sortedness=False).select("row", "_timed")
     joined = frame.join(placed, on="row", how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("attempt", "_timed").alias("attempt")).drop("_timed")

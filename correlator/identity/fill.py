@@ -9,6 +9,7 @@ import polars as pl
 
 from correlator.core.schema import polars_schema
 from correlator.core.vocabulary import Context, FileKind
+from correlator.identity.agents import Part
 from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, RANK_KINDS, among, attribute, is_event
 from correlator.identity.gpus import Gpus
 from correlator.identity.places import Seating, shared_pids
@@ -29,15 +30,26 @@ class Known:
     gpus: Gpus
 
 
-def with_writers(frame: pl.DataFrame, writers: Sequence[Writer]) -> pl.DataFrame:
-    """Adds the writer of each row: `w_node`, `w_rank`, `w_local`, and `task` where only the file's name says it."""
+def with_writers(frame: pl.DataFrame, writers: Sequence[Writer], parts: Sequence[Part] = ()) -> pl.DataFrame:
+    """Adds the writer of each row: `w_node`, `w_rank`, `w_local`, and `task` where only the file's name says it.
+
+    `parts` are those of files that hold the logs of several nodes.
+    """
     schema = {"path": pl.String, "w_node": pl.String, "w_rank": pl.Int32, "w_local": pl.Int32, "w_task": pl.Int32}
     table = pl.DataFrame(
         [(w.path, w.node, w.rank, w.local_rank, w.task_id) for w in writers], schema=schema, orient="row"
     )
     joined = frame.join(table, on="path", how="left", maintain_order="left")
     inherits = among("kind", RANK_KINDS) & ~among("event", AGENT_EVENTS)
-    return joined.with_columns(pl.coalesce("task", "w_task").alias("task"), inherits.alias("inherits")).drop("w_task")
+    joined = joined.with_columns(pl.coalesce("task", "w_task").alias("task"), inherits.alias("inherits")).drop("w_task")
+    return _with_parts(joined, parts) if parts else joined
+
+
+def _with_parts(frame: pl.DataFrame, parts: Sequence[Part]) -> pl.DataFrame:
+    schema = {"path": pl.String, "offset": pl.Int64, "_node": pl.String}
+    table = pl.DataFrame([(p.path, p.offset, p.node) for p in parts], schema=schema, orient="row").sort("offset")
+    joined = frame.sort("offset").join_asof(table, on="offset", by="path", check_sortedness=False).sort("row")
+    return joined.with_columns(pl.coalesce("w_node", "_node").alias("w_node")).drop("_node")
 
 
 def with_nodes(frame: pl.DataFrame, task_nodes: Sequence[tuple[int, str]], only: str | None) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from correlator.core.files import FileReport, LogFile
 from correlator.core.model import Conflict, RankPlace, Topology
 from correlator.core.vocabulary import FileKind
 from correlator.identity import fill
+from correlator.identity.agents import joined_logs
 from correlator.identity.attempts import with_attempts
 from correlator.identity.frame import LOG_KINDS, among, working
 from correlator.identity.gpus import gpus
@@ -20,7 +21,7 @@ from correlator.identity.places import Seating, seat
 from correlator.identity.tasks import TaskMode, Tasks, tasks
 from correlator.identity.votes import collect
 from correlator.identity.world import MOST_RANKS, World, logging_nodes, run_nodes, store_node, workers, world_size
-from correlator.identity.writers import Writer, writers
+from correlator.identity.writers import Writer, within, writers
 
 _MOST_ATTEMPTS = 64
 """Attempts that get a map of their own; earlier ones share the oldest of these."""
@@ -57,16 +58,25 @@ def identify(events: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[F
     frame = working(events)
     names = host_names(frame)
     frame = _canonical(frame, names)
-    found, conflicts = writers(frame, files, reports, names)
-    frame = fill.with_writers(frame, found)
+    joined = joined_logs(frame)
+    found, conflicts = writers(frame, files, reports, names, joined.paths)
+    bare = frame
+    frame = fill.with_writers(bare, found, joined.parts)
     nodes = run_nodes(frame, found, names)
     draft = fill.with_nodes(frame, (), None)
     world = world_size(draft, found, one_attempt=False)
+    if world.stated is not None and (bounded := within(found, world.stated)) != found:
+        found, frame = bounded, fill.with_writers(bare, bounded, joined.parts)
+        draft = fill.with_nodes(frame, (), None)
     step = tasks(draft, found, names, world.stated, len(nodes))
+    if step.mode is TaskMode.NODE and joined.parts:
+        joined = joined.with_tasks(dict(step.nodes))
+        frame = fill.with_writers(bare, found, joined.parts)
+        draft = fill.with_nodes(frame, (), None)
     world = _with_tasks(world, step)
     only = _only_node(draft, nodes, world.size)
     frame = fill.with_nodes(frame, step.nodes, only)
-    frame, attempts = with_attempts(frame, found)
+    frame, attempts = with_attempts(frame, found, joined.beside)
     last = frame.filter(pl.col("attempt") == attempts - 1)
     world = _with_tasks(world_size(last, found, one_attempt=True), step)
     run = _Run(names, found, world, nodes, step, attempts, alone=only is not None)

@@ -83,7 +83,7 @@ def _group_sizes(ballot: Ballot[str, int], frame: pl.DataFrame) -> None:
 
 def _highest_rank(frame: pl.DataFrame, writers: Sequence[Writer]) -> int:
     seen = frame.filter(pl.col("rank") < MOST_RANKS).select(pl.col("rank").max()).item()
-    hinted = max((w.rank for w in writers if w.rank is not None and w.rank < MOST_RANKS), default=-1)
+    hinted = max((w.rank for w in writers if w.rank is not None and w.rank < MOST_RANKS and not w.guessed), default=-1)
     return max(-1 if seen is None else int(seen), hinted)
 
 

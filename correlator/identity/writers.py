@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -16,6 +18,7 @@ from correlator.identity.frame import AGENT_EVENTS, FOREIGN_HOST_EVENTS, among, 
 from correlator.identity.names import HostNames
 
 _ONE_WRITER = frozenset({FileKind.RANK_LOG, FileKind.NCCL_DEBUG_LOG, FileKind.FLIGHT_RECORDER, FileKind.STACK_DUMP})
+_DIGITS = re.compile(r"\d+")
 _RANK_FILES = _ONE_WRITER | {FileKind.ERROR_FILE, FileKind.TEXT}
 
 
@@ -28,6 +31,8 @@ class Writer:
     node: str | None = None
     node_rank: int | None = None
     rank: int | None = None
+    guessed: bool = False
+    """The rank is a bare number of the file's name."""
     local_rank: int | None = None
     task_id: int | None = None
     attempt: int | None = None
@@ -39,9 +44,16 @@ class Writer:
 
 
 def writers(
-    frame: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[FileReport], names: HostNames
+    frame: pl.DataFrame,
+    files: Sequence[LogFile],
+    reports: Sequence[FileReport],
+    names: HostNames,
+    joined: AbstractSet[str] = frozenset(),
 ) -> tuple[tuple[Writer, ...], tuple[Conflict, ...]]:
-    """The writer of every file, and where a file's name and its content disagree. `frame.host` is canonical."""
+    """The writer of every file, and where a file's name and its content disagree. `frame.host` is canonical.
+
+    `joined` are files that hold the logs of several nodes one after the other: a host that they name is not all of it.
+    """
     hosts = _content(frame.filter(~among("event", FOREIGN_HOST_EVENTS)), "host")
     ranks = _content(frame.filter(~among("event", AGENT_EVENTS)), "rank")
     by_path = {report.path: report for report in reports}
@@ -65,13 +77,37 @@ def writers(
             has_lines=bool(report and report.lines),
         )
         node_hint = names.node(hints.node) or names.node(hints.pod) or (names.node(report.node) if report else None)
-        writer, clash = _with_node(writer, node_hint, hosts.get(path, {}))
-        conflicts += clash
+        if path not in joined:
+            writer, clash = _with_node(writer, node_hint, hosts.get(path, {}))
+            conflicts += clash
         rank_hint = hints.rank if hints.rank is not None else (report.rank if report else None)
         writer, clash = _with_rank(writer, rank_hint, ranks.get(path, {}))
+        writer = replace(writer, guessed=bool(hints.rank_guessed) and not ranks.get(path))
         conflicts += clash
         found.append(writer)
-    return tuple(_by_agent(found)), tuple(conflicts)
+    return tuple(_by_agent(_believed(found, known, ranks))), tuple(conflicts)
+
+
+def within(found: Sequence[Writer], world: int) -> tuple[Writer, ...]:
+    """The writers without guessed ranks that a run of so many ranks does not have; one wrong number spoils its series."""
+    spoiled = {_series(w.path) for w in found if w.guessed and w.rank is not None and w.rank >= world}
+    return tuple(replace(w, rank=None, guessed=False) if w.guessed and _series(w.path) in spoiled else w for w in found)
+
+
+def _believed(
+    found: Sequence[Writer], known: Mapping[str, tuple[FileKind, FileHints]], said: Mapping[str, Mapping[str, _Said]]
+) -> list[Writer]:
+    """Drops guessed ranks where the lines of a file numbered alike tell another rank: there the numbers count files."""
+    wrong = {
+        _series(path)
+        for path, (_, hints) in known.items()
+        if hints.rank_guessed and said.get(path) and str(hints.rank) not in said[path]
+    }
+    return [replace(w, rank=None, guessed=False) if w.guessed and _series(w.path) in wrong else w for w in found]
+
+
+def _series(path: str) -> str:
+    return _DIGITS.sub("#", path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ _WORD: Final = re.compile(
     re.IGNORECASE,
 )
 _DEVICE: Final = re.compile(r"gpu\d{1,2}", re.IGNORECASE)
+_COUNTER: Final = re.compile(r"(?:[a-z]|file|item|doc|split|piece|copy|page|batch|entry)[._-]?\d+", re.IGNORECASE)
 _POD: Final = re.compile(
     r"[a-z0-9][a-z0-9.-]*-(?:master|worker|launcher|head|leader|ps|chief|server|learner|trainer|actor|node|replica|workers)"
     r"-\d{1,5}(?:-\d{1,5})?(?:-[a-z0-9]{5})?|[a-z0-9][a-z0-9-]*-\d{1,5}-\d{1,5}-[a-z0-9]{5}"
@@ -67,6 +68,12 @@ def is_host_shape(name: str) -> bool:
         return True
     short = short_host(name)
     return bool(_SHAPE.fullmatch(short)) and not _NO_SHAPE.match(short) and not _DEVICE.fullmatch(short)
+
+
+@lru_cache(maxsize=4096)
+def is_counter(name: str) -> bool:
+    """True for f00016 and kin: no host is believed from such a name alone, as files are numbered like that too."""
+    return _COUNTER.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -22,13 +22,15 @@ class NameFacts:
 
     hints: FileHints
     hosts: tuple[str, ...] = ()
+    stem: str = ""
+    """The file's own name without its extensions."""
 
 
 def read_name(path: str, known: AbstractSet[str] = frozenset()) -> NameFacts:
     """Facts of a path; `known` holds all paths of the run, to tell rotated files from ranks and streams from jobs."""
     reader = _Reader(path, known)
     reader.read()
-    return NameFacts(FileHints(**reader.said), tuple(reader.hosts))
+    return NameFacts(FileHints(**reader.said), tuple(reader.hosts), reader.stem)
 
 
 class _Reader:
@@ -44,7 +46,9 @@ class _Reader:
         self.hosts: list[str] = []
         self.stem = self.name
         self.number: int | None = None
-        """A number with a vague word or none (worker3, 3): a rank, if nothing else says which."""
+        """A number with a word or none (worker3, 3): a rank, if nothing else says which."""
+        self.guessed = True
+        """The number has no word of a process with it (log3, 3): it may count anything."""
 
     def read(self) -> None:
         """The file speaks before its folders, the nearest folder before the others."""
@@ -63,6 +67,8 @@ class _Reader:
         last = self.folders[-1] if self.folders else ""
         if self.number is not None:
             self.say("rank", self.number)
+            if self.guessed:
+                self.say("rank_guessed", value=True)
         elif spell.TORCHRUN_STREAM.fullmatch(self.name) and last.isascii() and last.isdigit() and len(last) < 4:
             self.say("local_rank", int(last))
 
@@ -197,6 +203,7 @@ class _Reader:
         if number is None or not number.isascii():
             return False
         self.number = int(number)
+        self.guessed = match is None or match["process"] is None
         self._say_stream(part.rstrip("0123456789._-"))
         return True
 

@@ -11,10 +11,11 @@ from typing import Final
 
 from correlator.core.files import FileHints, LogFile, Skipped
 from correlator.core.vocabulary import FileKind
-from correlator.sources.hosts import is_host_shape
+from correlator.sources.hosts import is_counter, is_host_shape
 from correlator.sources.kinds import empty_file_kind, line_file_kind
 from correlator.sources.look import Look
 from correlator.sources.names import NameFacts, read_name
+from correlator.sources.numbers import believed_numbers
 
 _DIGITS: Final = re.compile(r"\d+")
 _MERGED: Final = frozenset({FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.SCHEDULER_LOG})
@@ -25,7 +26,8 @@ def settle(looks: Sequence[Look]) -> tuple[list[LogFile], list[Skipped]]:
     known = {look.found.path for look in looks}
     hosts = {host for look in looks for host in look.traits.hosts}
     facts = [read_name(look.found.path, known) for look in looks]
-    hints = _local_where_repeated([_with_node(fact, hosts) for fact in facts], looks)
+    hints = believed_numbers([_with_node(fact, hosts) for fact in facts], looks)
+    hints = _local_where_repeated(hints, looks)
     rows = [_file(look, hint) for look, hint in zip(looks, hints, strict=True)]
     return [row for row in rows if isinstance(row, LogFile)], [row for row in rows if isinstance(row, Skipped)]
 
@@ -34,7 +36,8 @@ def _with_node(facts: NameFacts, hosts: AbstractSet[str]) -> FileHints:
     """The hints with the node that the path names: a word that lines carry as a host, else one built like a host."""
     node = next((word for word in facts.hosts if word in hosts), None)
     if node is None:
-        node = next((word for word in facts.hosts if is_host_shape(word)), None)
+        built = (word for word in facts.hosts if is_host_shape(word) and not (is_counter(word) and word in facts.stem))
+        node = next(built, None)
     return facts.hints if node is None else replace(facts.hints, node=node)
 
 
@@ -69,8 +72,8 @@ def _file(look: Look, hints: FileHints) -> LogFile | Skipped:
     if kind is None:
         kind = line_file_kind(found.path, look.traits, hints, named=found.named)
     if kind in _MERGED:
-        hints = replace(hints, rank=None, local_rank=None)
+        hints = replace(hints, rank=None, rank_guessed=None, local_rank=None)
     elif hints.rank is not None and look.traits.one_rank not in (None, hints.rank):
         local = look.traits.places.get(hints.rank) == look.traits.one_rank
-        hints = replace(hints, rank=None, local_rank=hints.rank if local else hints.local_rank)
+        hints = replace(hints, rank=None, rank_guessed=None, local_rank=hints.rank if local else hints.local_rank)
     return LogFile(found.path, found.location, kind, hints, look.compression, found.size_bytes, found.modified_ns)

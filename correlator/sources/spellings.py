@@ -18,7 +18,8 @@ RANK: Final = re.compile(
     re.IGNORECASE,
 )
 WEAK_RANK: Final = re.compile(
-    r"(?:worker|w|r|proc|process|procid|p|log|logs|out|output|err|stdout|stderr|std|console|trainer|train)[._-]?(?P<number>\d{1,5})",
+    r"(?:(?P<process>worker|proc|process|procid|trainer)|w|r|p|log|logs|out|output|err|stdout|stderr|std|console|train)"
+    r"[._-]?(?P<number>\d{1,5})",
     re.IGNORECASE,
 )
 BARE: Final = re.compile(r"\d{1,4}|0\d{4,5}")

@@ -116,6 +116,18 @@ DIALECT = Dialect(
             source="Lightning",
         ),
         LinePattern(
+            id="identity.hugging_face",
+            event_name=Context.RANK_IDENTITY,
+            # The number is the local rank in some versions and scripts and the global one in others.
+            regex=r"Process rank: (?P<printed_rank>\d+), device: (?P<device>[a-z]{2,8}(?::\d+)?), n_gpu: \d+",
+            samples=(
+                "[WARNING|run_clm.py:267] 2025-11-30 01:02:03,123 >> Process rank: 3, device: cuda:3, n_gpu: 1, "
+                "distributed training: True, 16-bits training: False",
+            ),
+            lookalikes=("Process rank: unknown",),
+            source="transformers' example scripts",
+        ),
+        LinePattern(
             id="identity.accelerate",
             event_name=Context.RANK_IDENTITY,
             regex=r"(?:Process index: (?P<rank>\d+)|Local process index: (?P<local_rank>\d+)|Num processes: (?P<world_size>\d+))",

@@ -16,14 +16,14 @@ LAYOUTS: list[tuple[str, dict[str, object]]] = [
     ("rank_3.log", {"rank": 3}),
     ("rank-003.txt", {"rank": 3}),
     ("Rank3.LOG", {"rank": 3}),
-    ("log.3", {"rank": 3}),
+    ("log.3", {"rank": 3, "rank_guessed": True}),
     ("worker3.log", {"rank": 3}),
-    ("r3.out", {"rank": 3}),
-    ("0003.out", {"rank": 3}),
-    ("17.log.gz", {"rank": 17}),
+    ("r3.out", {"rank": 3, "rank_guessed": True}),
+    ("0003.out", {"rank": 3, "rank_guessed": True}),
+    ("17.log.gz", {"rank": 17, "rank_guessed": True}),
     ("proc_5.err.gz", {"rank": 5, "stream": "stderr"}),
     ("stderr_rank7", {"rank": 7, "stream": "stderr"}),
-    ("stdout.7", {"rank": 7, "stream": "stdout"}),
+    ("stdout.7", {"rank": 7, "rank_guessed": True, "stream": "stdout"}),
     ("logs-run-rank3.txt", {"rank": 3}),
     ("rank12of64.log", {"rank": 12}),
     ("rank.3/stdout", {"rank": 3, "stream": "stdout"}),
@@ -111,7 +111,7 @@ def test_a_numbered_copy_beside_its_base_is_a_rotated_file() -> None:
 
 def test_numbered_files_from_zero_without_a_base_are_ranks() -> None:
     known = frozenset(f"out/train.log.{number}" for number in range(4))
-    assert hints_of("out/train.log.3", known) == {"rank": 3}
+    assert hints_of("out/train.log.3", known) == {"rank": 3, "rank_guessed": True}
 
 
 def test_out_is_standard_output_only_beside_an_err_file() -> None:
