@@ -237,8 +237,8 @@ def evidence(fact: Fact, rule: str | None = None) -> Evidence:
     """A fact as a citation."""
     return Evidence(
         file=fact.file,
-        line=fact.line,
-        byte_offset=fact.byte_offset,
+        line=fact.cited_line or fact.line,
+        byte_offset=fact.byte_offset if fact.cited_offset is None else fact.cited_offset,
         text=fact.body,
         time=iso(fact.aligned_ns if fact.aligned_ns is not None else fact.printed_ns, zoned=fact.zoned),
         rule=rule or fact.signature,

@@ -31,6 +31,9 @@ class Fact:
     byte_offset: int
     file_kind: FileKind
     body: str
+    cited_line: int | None = None
+    """Line that the body quotes, where that is not the first one of the record."""
+    cited_offset: int | None = None
     line_count: int = 1
     attempt: int = 0
     rank: int | None = None
@@ -72,8 +75,8 @@ class Fact:
 
     @property
     def place(self) -> str:
-        """`file:line`."""
-        return f"{self.file}:{self.line}"
+        """`file:line` of the words that are cited."""
+        return f"{self.file}:{self.cited_line or self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ def prints_zone(events: pl.DataFrame) -> bool:
 
 
 _NUMBERS = (
-    "line_number line_count byte_offset attempt rank local_rank process_pid step collective_seq group_rank exit_code"
+    "line_number body_line_number body_byte_offset line_count byte_offset attempt rank local_rank process_pid step "
+    "collective_seq group_rank exit_code"
 ).split()
 _TEXT = (
     "event_name role signature time_source log_file_path file_kind host_name clock_domain gpu severity_text process_group "
@@ -135,6 +139,8 @@ def _fact(row: dict[str, object], *, zoned: bool) -> Fact:
         byte_offset=get("byte_offset"),  # type: ignore[arg-type]
         file_kind=FileKind(str(row["file_kind"])),
         body=get("body") or "",  # type: ignore[arg-type]
+        cited_line=get("body_line_number"),  # type: ignore[arg-type]
+        cited_offset=get("body_byte_offset"),  # type: ignore[arg-type]
         line_count=get("line_count") or 1,  # type: ignore[arg-type]
         attempt=get("attempt") or 0,  # type: ignore[arg-type]
         rank=get("rank"),  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from correlator.parsers.event_factory import default_event
 from correlator.parsers.partial_lines import join_partial
 from correlator.parsers.peel import peel, segments
 from correlator.parsers.records import STITCHERS
+from correlator.parsers.records.citing import cited
 from correlator.parsers.records.launcher import classified_rows, speaks_of_ray, with_ray_facts
 from correlator.parsers.table import CATALOGUE, UNCLASSIFIED_PRIORITY, PatternTable
 from correlator.parsers.time_keeper import LineTime, TimeKeeper
@@ -114,6 +115,7 @@ class FileParser:
         extra: list[Event] = []
         if record is not None and record.kind == "traceback":
             events, extra = self._spoken_inside(view, record, events)
+        events = [cited(event, record) for event in events]
         if events or extra:
             tally.take(line, record, events + extra)
         else:

@@ -39,6 +39,8 @@ class StackFrame:
     function: str
     path: str
     line: int | None
+    printed_line: int | None = field(default=None, compare=False)
+    """Line of the dump that holds it, 1-based."""
 
 
 @dataclass(slots=True)
@@ -167,7 +169,7 @@ def parse_threads(text: str) -> Iterator[Thread]:
             thread, count = begun, count + 1
             if count > _MAX_THREADS:
                 return
-        elif thread is not None and (frame := _frame(line)) is not None:
+        elif thread is not None and (frame := _frame(line, number)) is not None:
             thread.frames.append(frame)
             thread.line_count += 1
         offset += len(raw.encode("utf-8", errors="replace")) + 1
@@ -183,12 +185,12 @@ def _begin(line: str, number: int, offset: int, pid: int | None) -> Thread | Non
     return None
 
 
-def _frame(line: str) -> StackFrame | None:
+def _frame(line: str, number: int) -> StackFrame | None:
     text = line.strip()
     if line[:1] not in " \t" or not text:
         return None
     if match := _FAULT_FRAME.match(text):
-        return StackFrame(match[3], match[1], int(match[2]))
+        return StackFrame(match[3], match[1], int(match[2]), number)
     if match := _PY_SPY_FRAME.match(text):
-        return StackFrame(match[1], match[2], int(match[3]) if match[3] else None)
+        return StackFrame(match[1], match[2], int(match[3]) if match[3] else None, number)
     return None

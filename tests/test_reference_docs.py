@@ -1,4 +1,4 @@
-"""The pages of docs/ are true: two are generated, and what the others show is what happens. --snapshot-update writes them anew."""
+"""The pages of docs/ are true: three are generated, and what the others show is what happens. --snapshot-update writes them anew."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from unittest.mock import patch
 import pytest
 
 from correlator.cli.app import app, main
+from correlator.core.catalogue import load_catalogue
 from correlator.core.schema import COLUMNS, SCHEMA_VERSION, Kind, arrow_schema
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
+from correlator.parsers.dialects import DIALECTS
+from correlator.parsers.table import build_table
+from correlator.parsers.whose import signatures_of
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -138,13 +142,44 @@ def commands_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-@pytest.mark.parametrize(("name", "page"), [("event_table.md", event_table_page), ("commands.md", commands_page)])
+def dialects_page() -> str:
+    """docs/dialects.md, from the registry of dialects."""
+    return correlator("dialects", "--markdown")
+
+
+PAGES = [("event_table.md", event_table_page), ("commands.md", commands_page), ("dialects.md", dialects_page)]
+
+
+@pytest.mark.parametrize(("name", "page"), PAGES, ids=[name for name, _ in PAGES])
 def test_generated_pages_are_up_to_date(name: str, page: object, request: pytest.FixtureRequest) -> None:
-    """A changed column or option is a changed page."""
+    """A changed column, option or kind of line is a changed page."""
     wanted = page()  # type: ignore[operator]
     if request.config.getoption("update_snapshots"):
         (DOCS / name).write_text(wanted, encoding="utf-8")
     assert (DOCS / name).read_text(encoding="utf-8") == wanted, "pytest --snapshot-update writes it anew"
+
+
+def worked_example(language: str) -> str:
+    """The one block of a language in CONTRIBUTING.md."""
+    (block,) = re.findall(rf"```{language}\n((?s:.*?))```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert block.count("\n") < 20
+    return str(block)
+
+
+def test_the_worked_example_of_a_dialect_reads_its_line() -> None:
+    """What CONTRIBUTING.md shows is a dialect that can be registered as it stands."""
+    namespace: dict[str, object] = {}
+    exec(worked_example("python"), namespace)
+    (pattern,) = namespace["DIALECT"].patterns  # type: ignore[attr-defined]
+    table = build_table((*DIALECTS, namespace["DIALECT"]), load_catalogue().signatures)  # type: ignore[arg-type]
+    assert signatures_of(pattern.samples[0], table) == (pattern.id,)
+    assert signatures_of(pattern.lookalikes[0], table) == ()
+
+
+def test_the_worked_example_of_a_signature_passes_its_check(tmp_path: Path) -> None:
+    """And the command that is shown with it says so."""
+    (tmp_path / "my.toml").write_text(worked_example("toml"))
+    assert correlator("catalogue", "check", "my.toml", cwd=tmp_path).endswith("nothing to object to\n")
 
 
 def test_every_column_is_in_the_arrow_schema_with_its_words() -> None:

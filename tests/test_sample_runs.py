@@ -77,11 +77,6 @@ def test_evidence_lines_exist_where_they_are_cited(sample: Path) -> None:
             if LINE_BASED_SKIP.search(cited.file) or file.suffix in (".gz", ".json"):
                 continue
             line = file.read_bytes().split(b"\n")[cited.line - 1].decode("utf-8", "replace")
-            first_words = cited.text.split("\n")[0][:40].strip()
-            assert first_words in line or cited.text.split(":")[0] in line or _in_record(file, cited.line, first_words)
-
-
-def _in_record(file: Path, line: int, words: str) -> bool:
-    """The decisive line of a record stands below its head."""
-    lines = file.read_bytes().split(b"\n")[line - 1 : line + 400]
-    return any(words in text.decode("utf-8", "replace") for text in lines)
+            first = cited.text.split("\n")[0].strip()
+            # A text put together from two lines (`terminate called ...` and its `what()`) is cited at the second.
+            assert first[:60] in line or first[-60:] in line, (cited.file, cited.line, first)

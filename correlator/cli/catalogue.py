@@ -12,7 +12,7 @@ from correlator.cli.output import ColorChoice, page_width, standard_output, use_
 from correlator.core.errors import CatalogueError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from correlator.core.catalogue import Catalogue
+    from correlator.core.catalogue import Catalogue, Signature
 
 Patterns = Annotated[bool, typer.Option("--patterns", help="Show also the patterns that recognise each.")]
 Check = Annotated[
@@ -24,7 +24,18 @@ Pages = Annotated[
 ]
 
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[check FILE.toml...]",
+        help="Check your own files: each pattern, sample and text in them.",
+        show_default=False,
+    ),
+]
+
+
 def catalogue(
+    words: Words = None,
     *,
     patterns: Patterns = False,
     check: Check = False,
@@ -34,15 +45,18 @@ def catalogue(
 ) -> None:
     """List the fault codes by class, and the kinds of collateral.
 
-    For example: correlator catalogue --check --catalogue my.toml
+    For example: correlator catalogue check my.toml
     """
-    if check and pages is not None:
-        raise UsageError("--check and --pages are two different tasks")
+    own = _own_files(words or [])
+    if (check or own) and pages is not None:
+        raise UsageError("checking and --pages are two different tasks")
 
     from correlator.core.catalogue import load_catalogue
 
-    known = load_catalogue(catalogue or ())
-    if check:
+    known = load_catalogue([*own, *(catalogue or ())])
+    if own:
+        _check_own(known, load_catalogue())
+    elif check:
         _check(known)
     elif pages is not None:
         _write_pages(known, pages)
@@ -53,15 +67,64 @@ def catalogue(
             render_catalogue(known, out, width=page_width(out), color=use_color(color, out), patterns=patterns)
 
 
+def _own_files(words: list[str]) -> list[Path]:
+    """The files behind `check`."""
+    if not words:
+        return []
+    if words[0] != "check":
+        raise UsageError(f"{words[0]!r} is no task of the catalogue", hint="correlator catalogue check my.toml")
+    if len(words) == 1:
+        raise UsageError("check which file?", hint="correlator catalogue check my.toml")
+    return [Path(word) for word in words[1:]]
+
+
 def _check(known: Catalogue) -> None:
-    """Every broken rule on stdout, one a line; the first decides the exit code."""
+    """Every broken rule of all that is known."""
     from correlator.core.catalogue.lint import lint_catalogue
 
-    problems = lint_catalogue(known)
+    _report(lint_catalogue(known), len(known.entries), len(known.signatures))
+
+
+def _check_own(known: Catalogue, builtin: Catalogue) -> None:
+    """Every broken rule of what a person's files add or change, and their samples that others would take."""
+    from correlator.core.catalogue.lint import lint_entry, lint_signature
+
+    before = set(builtin.signatures)
+    signatures = [signature for signature in known.signatures if signature not in before]
+    entries = [entry for entry in known.entries if entry not in builtin.entries]
+    problems = [f"{one.id}: {problem}" for one in signatures for problem in lint_signature(one)]
+    problems += (f"{entry.code}: {problem}" for entry in entries for problem in lint_entry(entry))
+    problems += (f"{one.id}: {problem}" for one in signatures for problem in _taken_by_others(one, known))
+    _report(problems, len(entries), len(signatures))
+
+
+def _taken_by_others(signature: Signature, known: Catalogue) -> list[str]:
+    """A sample that goes to another signature: this one would never be heard."""
+    from correlator.core.vocabulary import FileKind
+    from correlator.parsers.table import pattern_table
+    from correlator.parsers.whose import signatures_of
+
+    table = pattern_table(known)
+    kind = FileKind(min(signature.kinds)) if signature.kinds else FileKind.RANK_LOG
+    if signature.stack is not None:
+        return []  # it is told by the frames, which a sample line does not have
+    taken = ((text, signatures_of(text, table, kind)) for text in signature.samples)
+    return [
+        f"its sample goes to {', '.join(takers) or 'nobody'} (raise `priority` above 50 to take it): {text!r}"
+        for text, takers in taken
+        if signature.id not in takers
+    ]
+
+
+def _report(problems: list[str], entries: int, signatures: int) -> None:
+    """Every broken rule on stdout, one a line; the first decides the exit code."""
+    from correlator.reports.phrases import count
+
     with standard_output() as out:
         out.writelines(f"{problem}\n" for problem in problems)
         if not problems:
-            out.write(f"{len(known.entries)} entries and {len(known.signatures)} signatures: nothing to object to\n")
+            counts = f"{count(entries, 'entry', 'entries')} and {count(signatures, 'signature', 'signatures')}"
+            out.write(f"{counts}: nothing to object to\n")
     if problems:
         raise CatalogueError(f"the catalogue breaks {len(problems)} rule{'s' if len(problems) > 1 else ''}")
 

@@ -24,6 +24,9 @@ class Event:
     """1-based, counted by newlines."""
     byte_offset: int
     """Of the line (or of the segment after a carriage return) in the decompressed file."""
+    body_line_number: int | None = None
+    """Line that `body` quotes, where that is not the first one of the record (the last line of a traceback)."""
+    body_byte_offset: int | None = None
     line_count: int = 1
     """Segments folded into this event, itself included."""
     dialect: str = ""

@@ -84,6 +84,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("code_line_number", Kind.INT32, "Line in code_file_path.", otel="code.line.number"),
     Column("log_file_path", Kind.LABEL, "File, relative to the run.", nullable=False, otel="log.file.path"),
     Column("line_number", Kind.INT64, "1-based line in the file.", nullable=False),
+    Column("body_line_number", Kind.INT64, "Line that body quotes, where it is not the first line of the record."),
+    Column("body_byte_offset", Kind.INT64, "Offset of that line."),
     Column("line_count", Kind.INT32, "Lines folded into this event.", nullable=False),
     Column("byte_offset", Kind.INT64, "Offset in the decompressed file.", nullable=False),
     Column("log_iostream", Kind.LABEL, "stdout or stderr.", otel="log.iostream"),

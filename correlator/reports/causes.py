@@ -185,7 +185,7 @@ def _signs(events: pl.DataFrame, ids: Iterable[int]) -> dict[int, Sign]:
         pl.coalesce("time_aligned", "timestamp").dt.epoch("ns"),
         "time_uncertainty_ms",
         "log_file_path",
-        "line_number",
+        pl.coalesce("body_line_number", "line_number"),
         pl.col("body").fill_null(""),
         pl.col("time_source").cast(pl.String) == TimeSource.INHERITED.value,
     )

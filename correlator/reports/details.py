@@ -32,6 +32,7 @@ _NUMBERS = (
     "step",
     "loss",
     "line_number",
+    "body_line_number",
     "time_uncertainty_ms",
 )
 _TIMES = ("timestamp", "time_aligned")

@@ -59,7 +59,8 @@ class TextRows:
         parts.append(_readable(row["body"] or ""))
         if is_line and row["event_name"] != Context.LINE:
             parts.append(f"<{name}>")
-        parts.append(self._styled(f"({visible(row['log_file_path'])}:{row['line_number']})", _DIM))
+        line = row.get("body_line_number") or row["line_number"]
+        parts.append(self._styled(f"({visible(row['log_file_path'])}:{line})", _DIM))
         self._out.write(" ".join(parts) + "\n")
 
     def _writer(self, row: Row) -> str:

@@ -36,22 +36,22 @@ def _index(catalogue: Catalogue) -> Iterator[str]:
     for name in sorted(groups, key=lambda name: (name == "collateral", name)):
         yield f"\n## {name.capitalize()}\n\n| code | what |\n| --- | --- |\n"
         for entry in sorted(groups[name], key=lambda entry: entry.code):
-            yield f"| [{entry.code}]({page_name(entry)}) | {_text(entry.title)} |\n"
+            yield f"| [{entry.code}]({page_name(entry)}) | {prose(entry.title)} |\n"
 
 
 def _page(entry: Entry) -> Iterator[str]:
     kind = "collateral: dragged in, never the cause" if entry.fault_class is None else entry.fault_class.value
-    yield f"{_HEAD}\n# {_text(entry.title)}\n\n`{entry.code}` ({kind})\n"
+    yield f"{_HEAD}\n# {prose(entry.title)}\n\n`{entry.code}` ({kind})\n"
     yield from _body(entry, entry, "##")
     if entry.variants:
         yield "\n## More exactly\n"
         for variant in entry.variants:
             finer = variant.entry
-            yield f"\n### {_text(finer.title)}\n\n`{finer.key}`\n"
+            yield f"\n### {prose(finer.title)}\n\n`{finer.key}`\n"
             yield from _body(finer, entry, "####")
     if entry.signatures:
         yield "\n## Recognised by\n\n"
-        yield from (f"- `{signature.id}`: {_code(signature.samples[0])}\n" for signature in entry.signatures)
+        yield from (f"- `{signature.id}`: {code(signature.samples[0])}\n" for signature in entry.signatures)
 
 
 def _body(entry: Entry, whole: Entry, level: str) -> Iterator[str]:
@@ -62,25 +62,25 @@ def _body(entry: Entry, whole: Entry, level: str) -> Iterator[str]:
         return bool(getattr(entry, part)) and (own or getattr(entry, part) != getattr(whole, part))
 
     if differs("meaning"):
-        yield f"\n{_text(entry.meaning)}\n"
+        yield f"\n{prose(entry.meaning)}\n"
     if differs("generic_reason"):
-        yield f"\nBeware: {_text(entry.generic_reason)}\n"
+        yield f"\nBeware: {prose(entry.generic_reason)}\n"
     if differs("cannot_tell"):
         yield f"\n{level} What the message cannot tell\n\n" + _list(entry.cannot_tell)
     if differs("first_action") or differs("commands"):
-        yield f"\n{level} Do first\n\n{_text(entry.first_action)}\n"
+        yield f"\n{level} Do first\n\n{prose(entry.first_action)}\n"
         if entry.commands:
             yield "\n```sh\n" + "".join(f"{_generic(command)}\n" for command in entry.commands) + "```\n"
     if differs("fetch"):
         yield f"\n{level} Fetch\n\n" + _list(entry.fetch)
     if differs("environment"):
         yield f"\n{level} Environment variables\n\n{NO_CURE.capitalize()}.\n\n"
-        yield from (f"- `{setting.name}`: {_text(setting.effect)}\n" for setting in entry.environment)
+        yield from (f"- `{setting.name}`: {prose(setting.effect)}\n" for setting in entry.environment)
     if differs("verification"):
-        yield f"\n{level} Verify\n\n{_text(entry.verification)}\n"
+        yield f"\n{level} Verify\n\n{prose(entry.verification)}\n"
     if differs("rivals"):
         yield f"\n{level} What else it could be\n\n"
-        yield from (f"- [{rival.code}]({rival.code}.md): {_text(rival.control)}\n" for rival in entry.rivals)
+        yield from (f"- [{rival.code}]({rival.code}.md): {prose(rival.control)}\n" for rival in entry.rivals)
     if whole.role is Role.INITIATING and differs("checkpoint_trust"):
         yield f"\n{level} Checkpoints\n\n{_sentence(entry.checkpoint_trust)}\n"
     if differs("sources"):
@@ -93,19 +93,19 @@ def _sentence(trust: CheckpointTrust) -> str:
 
 
 def _list(items: tuple[str, ...]) -> str:
-    return "".join(f"- {_text(item)}\n" for item in items)
+    return "".join(f"- {prose(item)}\n" for item in items)
 
 
 def _generic(text: str) -> str:
     return _PLACEHOLDER.sub(r"<\1>", text)
 
 
-def _text(text: str) -> str:
+def prose(text: str) -> str:
     """Prose for Markdown: nothing in it is markup."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", _generic(text))
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """A line of a log as inline code, whatever backticks it holds."""
     fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
     space = " " if "`" in text or text != text.strip() else ""

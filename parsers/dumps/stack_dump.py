@@ -39,6 +39,7 @@ def _event(thread: Thread, context: FileContext) -> Event:
         dialect=DIALECT,
         line_number=thread.line_number,
         byte_offset=thread.byte_offset,
+        body_line_number=shown.printed_line,
         line_count=thread.line_count,
         body=f"{shown.function} ({shown.path}:{shown.line})",
         rank=context.hints.rank,

@@ -289,6 +289,46 @@ def test_catalogue_lists_every_code(invoke: Invoke) -> None:
     assert len(invoke("catalogue", "--patterns")[1]) > 2 * len(out)
 
 
+OWN = """
+[[faults.storage_io.signatures]]
+name = 'our_store'
+pattern = 'OURSTORE: lost the lease of (?P<volume>[a-z0-9-]{1,60})'
+samples = ['2025-11-30 01:02:03,123 ERROR OURSTORE: lost the lease of scratch-7']
+lookalikes = ['OURSTORE: renewed the lease of scratch-7']
+"""
+
+
+def test_a_persons_own_catalogue_is_checked(invoke: Invoke, tmp_path: Path) -> None:
+    """Only what the file adds counts; a sample that a built-in pattern takes first is told."""
+    own = tmp_path / "my.toml"
+    own.write_text(OWN)
+    code, out, _ = invoke("catalogue", "check", str(own))
+    assert (code, out) == (0, "1 entry and 1 signature: nothing to object to\n")
+    known = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    own.write_text(
+        f"[[faults.storage_io.signatures]]\nname = 'x'\npattern = '{known}'\nsamples = ['{known}']\nlookalikes = ['x']\n"
+    )
+    code, out, err = invoke("catalogue", "check", str(own))
+    assert code == 2
+    assert "storage_io.x: its sample goes to cuda_illegal_address.runtime (raise `priority` above 50 to take it)" in out
+    assert "breaks 1 rule" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["chek", "x.toml"], "is no task"),
+        (["check"], "check which file?"),
+        (["check", "/no/such.toml"], "such.toml: cannot be read"),
+    ],
+)
+def test_a_check_of_nothing_says_how(words: list[str], says: str, invoke: Invoke) -> None:
+    """One clear line and exit 2."""
+    code, out, err = invoke("catalogue", *words)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
 def test_dialects_lists_what_is_read(invoke: Invoke) -> None:
     """A line for each program; with --patterns a sample for each kind of line."""
     out = invoke("dialects")[1]

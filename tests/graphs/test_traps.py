@@ -348,3 +348,19 @@ def test_an_untimed_traceback_came_after_the_last_step_of_its_rank(run: Callable
     late |= {"timestamp": late["timestamp"] + 9_000_000_000, "time_aligned": late["time_aligned"] + 9_000_000_000}
     r.add("python_exception", None, rank=6, file="rank_6.err", exception_type="ValueError")
     assert accused(r.judge()) == [(1, None, FaultCode.CUDA_ILLEGAL_ADDRESS)]
+
+
+def test_a_fault_of_nobody_is_that_of_the_rank_that_tells_the_same(run: Callable[..., object]) -> None:
+    """A renamed file repeats what the agent reports of rank 5; nobody else is accused for it."""
+    r = run().steps(3)
+    r.add("data_error", 3.5, rank=5, body="KeyError: 'mixed'")
+    r.add("data_error", 3.5, node=None, file="f00016.log", body="KeyError: 'mixed'")
+    assert accused(r.judge()) == [(5, None, FaultCode.DATA_ERROR)]
+
+
+def test_a_kernel_log_of_no_known_node_is_told_at_the_one_rank_that_suffers(run: Callable[..., object]) -> None:
+    """A kernel log that was renamed: its Xid and rank 5's CUDA error are one story."""
+    r = run().steps(3)
+    r.add("cuda_ecc_uncorrectable", 3.6, rank=5, exception_type="RuntimeError")
+    r.add("gpu_ecc_dbe", 3.5, file="f00000.log", kind=FileKind.KERNEL_LOG, gpu="0000:1b:00", attributes={"xid": "95"})
+    assert accused(r.judge()) == [(5, None, FaultCode.GPU_ECC_DBE)]

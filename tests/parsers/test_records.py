@@ -312,3 +312,37 @@ def test_any_mixture_of_lines_is_accounted_for(lines: list[bytes], size: int, re
     cut = read_file(data, kind=FileKind.NODE_LOG, chunk_lines=size)
     assert whole.event_segments + whole.folded_segments <= whole.segments  # type: ignore[attr-defined]
     assert summary(cut) == summary(whole)
+
+
+TRACE = (
+    b'x\n[rank3]: Traceback (most recent call last):\n[rank3]:   File "/w/a.py", line 1, in f\n[rank3]:     g()\n'
+    b"[rank3]: KeyError: 'mixed'\nplain\n"
+)
+TERMINATED = (
+    b"terminate called after throwing an instance of 'c10::DistBackendError'\n"
+    b"  what():  [PG ID 0 PG GUID 0 Rank 3] Process group watchdog thread terminated with exception: NCCL error: remote "
+    b"process exited or there was a network error, NCCL version 2.26.2\n"
+)
+FAILED = (
+    b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n========================================\ntrain.py FAILED\n----------------------------------------\nFailures:\n"
+    b"  <NO_OTHER_FAILURES>\n----------------------------------------\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-11-30_01:02:03\n"
+    b"  host      : node03\n  rank      : 10 (local_rank: 2)\n  exitcode  : 1 (pid: 4245)\n  error_file: <N/A>\n"
+    b'  traceback : Traceback (most recent call last):\n    File "/w/a.py", line 1, in f\n      g()\n'
+    b"  KeyError: 'mixed'\n  \n========================================\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "words"),
+    [
+        (TRACE, 5, b"KeyError: 'mixed'"),
+        (TERMINATED, 2, b"NCCL error: remote process exited"),
+        (FAILED, 12, b"rank      : 10 (local_rank: 2)"),
+    ],
+)
+def test_the_quoted_line_of_a_record_is_known(data: bytes, line: int, words: bytes, read_file: Reader) -> None:
+    """A person who looks the cited line up finds the words there, not the head of the record."""
+    event = next(event for event in read_file(data).events if event.body_line_number is not None)  # type: ignore[attr-defined]
+    assert event.body_line_number == line
+    assert words in data[event.body_byte_offset :].split(b"\n")[0]
+    assert event.line_number < line
