@@ -44,8 +44,8 @@ def _page(ordered: list[Dialect]) -> Iterator[str]:
     kinds = sum(len(dialect.patterns) for dialect in ordered)
     yield "<!-- Generated from the registry of dialects by `correlator dialects --markdown`; do not edit. -->\n\n# Dialects\n\n"
     yield f"The {len(ordered)} programs whose lines are read, and the {kinds} kinds of lines of them, each with a sample. "
-    yield "Lines that state a fault\nare recognised by the [catalogue](faults/README.md) besides. What an event name means stands in "
-    yield "[the event table](event_table.md).\n"
+    yield "Lines that state a fault\nare recognised by the [catalogue](faults/README.md) besides. "
+    yield "What an event name means stands in [the event table](event_table.md).\n"
     for dialect in ordered:
         yield f"\n## {prose(dialect.title)}\n\n`{dialect.name}`"
         yield f" ({prose(dialect.source)})\n\n" if dialect.source else "\n\n"
