@@ -53,7 +53,12 @@ def join_unplaced(episodes: Sequence[Episode]) -> list[Episode]:
     kept = []
     for episode in episodes:
         same = None
-        if episode.rank is None and episode.node is None and episode.role is Role.INITIATING and not episode.from_kernel:
+        if (
+            episode.rank is None
+            and episode.node is None
+            and episode.role is Role.INITIATING
+            and not episode.from_kernel
+        ):
             alike = ranked.get((episode.attempt, episode.code), {})
             words = ((episode.attempt, episode.code, fact.body) for fact in episode.facts)
             only = next(iter(alike.values())) if len(alike) == 1 else None
