@@ -59,6 +59,14 @@ def rich(source: np.random.Generator) -> Hubs:
     return Hubs(np.concatenate([near, far]), np.full(150, ITERATION, dtype=np.int64))
 
 
+def steady(source: np.random.Generator) -> Hubs:
+    """The same as rich, but iterations take exactly 8 s: whole-second stamps of a node are all cut at one fraction."""
+    phase = source.uniform()
+    near = -8.0 * np.arange(1, 101) - phase + source.normal(0.0, 0.002, 100)
+    far = -8.0 * np.round(source.uniform(900, DAY_S, 50) / 8.0) - phase
+    return Hubs(np.concatenate([near, far]), np.full(150, ITERATION, dtype=np.int64))
+
+
 def sparse(source: np.random.Generator) -> Hubs:
     """Four communicators at the start, the enqueue of the collective that hung, and the teardown wave."""
     inits = -DAY_S + source.uniform(0, 120, 4)
@@ -80,6 +88,7 @@ def mid(source: np.random.Generator) -> Hubs:
 
 SCENARIOS: dict[str, Callable[[np.random.Generator], Hubs]] = {
     "rich": rich,
+    "steady": steady,
     "mid": mid,
     "sparse3": sparse3,
     "sparse": sparse,

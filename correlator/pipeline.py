@@ -169,7 +169,7 @@ def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Prog
         progress.step("who")
         identified = identify(read.events, found.files, read.reports)
         progress.step("when")
-        aligned = align(identified.events, identified.topology)
+        aligned = align(identified.events, identified.topology, found.files, read.reports)
         progress.step("why")
         stored = Stored(
             found.path,

@@ -13,6 +13,7 @@ from correlator.clocks.clock_lines import Split, clock_splits
 from correlator.clocks.coarse import coarse
 from correlator.clocks.estimates import estimates_of
 from correlator.clocks.evidence import components, readings
+from correlator.clocks.file_times import with_file_times
 from correlator.clocks.filling import filled
 from correlator.clocks.fit import Fit, fit
 from correlator.clocks.kernel_time import anchored
@@ -20,6 +21,7 @@ from correlator.clocks.readings import Readings
 from correlator.clocks.stamps import timed_events
 from correlator.clocks.validators import Contradiction, disagreements, messages, rejected, violations, widening
 from correlator.clocks.zones import Tie, split_zones
+from correlator.core.files import FileReport, LogFile
 from correlator.core.model import ClockEstimate, ClockModel, ClockStep, Topology
 from correlator.core.vocabulary import ClockStatus
 from correlator.identity.names import natural
@@ -35,12 +37,15 @@ class Aligned:
     clocks: ClockModel
 
 
-def align(events: pl.DataFrame, topology: Topology) -> Aligned:
+def align(
+    events: pl.DataFrame, topology: Topology, files: Sequence[LogFile] = (), reports: Sequence[FileReport] = ()
+) -> Aligned:
     """Estimates the offset of every clock domain against a reference node and fills the aligned times.
 
     Kernel lines without a wall time get one first (time source `interpolated`), and writers of a node in another zone
     a domain of their own. Domains without shared evidence get no offset: their events keep the printed time as
-    `time_aligned`, with a null `time_uncertainty_ms`, and are never ordered against others.
+    `time_aligned`, with a null `time_uncertainty_ms`, and are never ordered against others. `files` and `reports`, where
+    given, let believable file times place such a domain, still without an uncertainty.
     """
     zoned = split_zones(anchored(events))
     timed = _on_main_clock(timed_events(zoned.events, topology.store_node), zoned.ties)
@@ -50,6 +55,8 @@ def align(events: pl.DataFrame, topology: Topology) -> Aligned:
     found, told = _fitted(timed, table, ends, splits)
     names = sorted({*ends, *topology.nodes}, key=natural)
     known = found or _alone(ends, topology)
+    known |= {one.node: one for one in _tied(known, zoned.ties)}
+    known = with_file_times(known, zoned.events, files, reports)
     known |= {one.node: one for one in _tied(known, zoned.ties)}
     unknown = (_unknown(name, splits) for name in names if name not in known)
     estimates = sorted([*known.values(), *unknown], key=lambda estimate: natural(estimate.node))
@@ -69,12 +76,13 @@ def _on_main_clock(timed: pl.DataFrame, ties: Sequence[Tie]) -> pl.DataFrame:
 
 
 def _after_splits(table: pl.DataFrame, splits: Mapping[str, Split]) -> pl.DataFrame:
-    """Without readings from before a step that the system's own log tells of."""
+    """Without readings from before a step that the system's own log tells of; one that came after all of them is late."""
     if not splits:
         return table
     rows = pl.DataFrame({"domain": list(splits), "_at": [split.ns for split in splits.values()]})
     joined = table.join(rows, on="domain", how="left", maintain_order="left")
-    kept = joined.filter(pl.col("_at").is_null() | (pl.col("ns") >= pl.col("_at"))).drop("_at")
+    late = pl.col("_at") > pl.col("ns").max().over("domain")
+    kept = joined.filter(pl.col("_at").is_null() | late | (pl.col("ns") >= pl.col("_at"))).drop("_at")
     return kept.filter(pl.col("domain").n_unique().over("hub") >= 2)
 
 

@@ -194,6 +194,18 @@ def _launches(frame: pl.DataFrame) -> pl.DataFrame:
     return parts(_named(frame, Context.LAUNCHER_STARTED), "attempt", "signature")
 
 
+def _task_ends(frame: pl.DataFrame) -> pl.DataFrame:
+    """The launcher's line that a node's task has ended (formats.md E1), and the last that the agent there reported.
+
+    One hub for each node that the launcher tells of: they tie the launcher's own clock to the nodes'.
+    """
+    told = attribute("nodes").str.extract_all(r'[^"\[\], ]+')  # a list of names as JSON
+    ends = _named(frame, Context.TASK_EXIT).with_columns(told.alias("node")).explode("node").drop_nulls("node")
+    agents = _named(frame, Context.WORKER_FAILED, Context.CHILD_FAILED_ROW).with_columns(pl.col("domain").alias("node"))
+    last = agents.sort("ns", "path", "line").unique("domain", keep="last", maintain_order=True)
+    return parts(pl.concat([ends.filter(pl.col("node") != pl.col("domain")), last.select(ends.columns)]), "node")
+
+
 CLASSES: tuple[EvidenceClass, ...] = (
     EvidenceClass("iteration", 10.0, Reduce.EARLIEST, at_work=True, select=iterations),
     EvidenceClass("communicator", 50.0, Reduce.EARLIEST, at_work=True, select=communicators),
@@ -207,6 +219,7 @@ CLASSES: tuple[EvidenceClass, ...] = (
     EvidenceClass("store poll", 300.0, Reduce.MEAN, at_work=False, select=_store_polled),
     EvidenceClass("store lost", 2000.0, Reduce.EARLIEST, at_work=False, select=_store_lost),
     EvidenceClass("first barrier", 500.0, Reduce.MIDDLE, at_work=False, select=_first_barriers),
+    EvidenceClass("task end", 2000.0, Reduce.EARLIEST, at_work=False, select=_task_ends),
     EvidenceClass("membership", 2000.0, Reduce.EARLIEST, at_work=False, select=_membership),
     EvidenceClass("introduction", 2000.0, Reduce.MIDDLE, at_work=False, select=_introductions),
     EvidenceClass("launch", 3000.0, Reduce.EARLIEST, at_work=False, select=_launches),

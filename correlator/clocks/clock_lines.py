@@ -27,11 +27,12 @@ def clock_splits(timed: pl.DataFrame) -> dict[str, Split]:
     """The last step of each domain. A clock that was slewed, or set while the system came up, has none."""
     rows = timed.filter(pl.col("event") == str(Context.CLOCK_STEP)).with_columns(
         attribute("step_s").cast(pl.Float64, strict=False).alias("step_s"),
-        attribute("direction").alias("direction"),
+        attribute("slewed").is_not_null().alias("slewed"),
+        attribute("set_to").is_not_null().alias("booting"),
     )
-    told = pl.col("step_s").is_finite() & (pl.col("step_s").abs() >= _SMALL_S)
+    small = pl.col("step_s").is_finite() & (pl.col("step_s").abs() < _SMALL_S)
     last = (
-        rows.filter(told.fill_null(value=False) | pl.col("direction").is_not_null())
+        rows.filter(~pl.col("slewed") & ~pl.col("booting") & ~small.fill_null(value=False))
         .sort("domain", "ns", "path", "line")
         .unique("domain", keep="last", maintain_order=True)
     )

@@ -60,15 +60,24 @@ def solve(y: Floats, tau: Floats, weight: Floats) -> Solution:
 
 
 def offset_variance(solution: Solution) -> Floats:
-    """Variance of each offset against the mean of all, ms²; infinite where a node has no weight."""
-    own = _inverse(solution.s0) + solution.mean_tau**2 / solution.s2
-    return np.where(solution.s0 > 0, own + hub_variance(solution), np.inf)
+    """Variance of each offset against the others', ms²; infinite where a node has no weight."""
+    return np.where(solution.s0 > 0, _own_variance(solution) + hub_variance(solution), np.inf)
+
+
+def _own_variance(solution: Solution) -> Floats:
+    """The part that a node's own readings leave open, ms²."""
+    return _inverse(solution.s0) + solution.mean_tau**2 / solution.s2
 
 
 def hub_variance(solution: Solution) -> Floats:
-    """The part of each offset's variance that the hubs' own uncertainty brings, ms²."""
+    """The part of each offset's variance that the hubs' own uncertainty brings, ms².
+
+    Offsets are told against what all nodes have in common, each as far as it is known itself: a node that hardly any
+    evidence ties to the rest leaves the others' variances as they are.
+    """
     q = solution.u * _inverse(solution.s0)[:, None] - solution.v * (solution.mean_tau / solution.s2)[:, None]
-    q = q - q.mean(axis=0)
+    told = np.where(solution.s0 > 0, _inverse(_own_variance(solution)), 0.0)
+    q = q - (told @ q) / max(float(told.sum()), 1e-300)
     quadratic: Floats = (q * np.linalg.solve(solution.reduced, q.T).T).sum(axis=1)
     return np.maximum(quadratic, 0.0)
 

@@ -13,11 +13,15 @@ from tests.helpers_events import event, log, table
 
 NAMES = (
     "progress collective_timeout work_status dump_signal collective_entry nccl_comm_init rendezvous_complete store_lost "
-    "clock_step xid gpu_off_bus cuda_oom agent_signalled worker_signalled terminated_by_launcher checkpoint_saved"
+    "clock_step task_exit worker_failed child_failed_row xid gpu_off_bus cuda_oom agent_signalled worker_signalled terminated_by_launcher checkpoint_saved"
 ).split()
 ATTRIBUTES = st.dictionaries(
-    st.sampled_from(["ran_ms", "from_rank", "comm_id", "phase", "step_s", "direction", "p2p", "checkpoint"]),
-    st.sampled_from(["nan", "inf", "-1", "1e9", "600000", "complete", "start", "", "|", "\x1f", "true", "é"]),
+    st.sampled_from(
+        ["ran_ms", "from_rank", "comm_id", "phase", "step_s", "direction", "p2p", "checkpoint", "nodes", "error_file"]
+    ),
+    st.sampled_from(
+        ["nan", "inf", "-1", "1e9", "600000", "complete", "start", "", "|", "\x1f", "true", "é", '["a1", "a2"]']
+    ),
     max_size=4,
 )
 KINDS = st.sampled_from([FileKind.RANK_LOG, FileKind.KERNEL_LOG, FileKind.LAUNCHER_LOG, FileKind.FLIGHT_RECORDER])

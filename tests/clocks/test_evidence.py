@@ -142,3 +142,62 @@ def test_ranks_of_a_node_that_disagree_about_a_moment_prove_little() -> None:
     low, high = clocks.gap_ms("a4", at(0), "a1", at(0))
     assert low <= 7_000.0
     assert high >= -293_000.0
+
+
+@pytest.mark.parametrize(
+    ("attributes", "signature"),
+    [
+        ({"step_s": -3.0}, "clock.stepped"),
+        ({"direction": "backward"}, "clock.jump"),
+        ({}, "clock.jump"),  # systemd: Time has been changed
+    ],
+)
+def test_each_way_of_telling_a_step_splits(attributes: dict, signature: str) -> None:
+    """chronyd and ntpd name the size, journald the direction, systemd neither."""
+    before = [event("progress", i, seconds=10 * i, step=i, rank=0) for i in range(40)]
+    jumped = [event("progress", i, seconds=10 * i - (3.0 if i >= 20 else 0.0), step=i, rank=0) for i in range(40)]
+    told = event("clock_step", 99, seconds=196.0, signature=signature, attributes=attributes)
+    kernel = log("messages", FileKind.KERNEL_LOG, node="a2")
+    events = table([(file_of("a1"), before), (file_of("a2"), jumped), (kernel, [told])])
+    estimate = align(events, Topology(world_size=None, ranks=(), nodes=("a1", "a2"))).clocks.estimate("a2")
+    assert estimate.status is ClockStatus.STEPPED
+    assert estimate.offset_ms == pytest.approx(-3000, abs=2)
+
+
+@pytest.mark.parametrize("attributes", [{"offset_s": 0.5, "slewed": True}, {"step_s": 0.001}, {"set_to": "Sun 2025"}])
+def test_what_is_no_step_splits_nothing(attributes: dict) -> None:
+    """A clock that is slewed, moved by a millisecond or set at boot keeps all its readings."""
+    lines = {"a1": progress(0), "a2": [*progress(3), event("clock_step", 99, seconds=200.0, attributes=attributes)]}
+    assert run(lines).clocks.estimate("a2").kinds == (ClockEvidence("iteration", 30),)
+
+
+def test_a_step_after_the_last_reading_takes_none_away() -> None:
+    """The clock was set once the job had ended: its offset at the failure is that of the readings."""
+    lines = {
+        "a1": progress(0),
+        "a2": [*progress(3), event("clock_step", 99, seconds=900.0, attributes={"step_s": -3.0})],
+    }
+    estimate = run(lines).clocks.estimate("a2")
+    assert estimate.offset_ms == pytest.approx(3000, abs=2)
+    assert [step.step_ms for step in estimate.steps] == [-3000.0]
+
+
+def test_the_launchers_clock_is_tied_by_the_ends_of_tasks() -> None:
+    """A launcher 40 s ahead tells of each agent's end right after it: its clock is known to seconds, and no better."""
+    parts = {
+        node: [*progress(offset), event("worker_failed", 98, seconds=500 + offset + number)]
+        for number, (node, offset) in enumerate({"a1": 0.0, "a2": 5.0, "a3": -9.0}.items())
+    }
+    told = [
+        event("task_exit", number, seconds=540.3 + number, attributes={"nodes": f'["{node}"]'})
+        for number, node in enumerate(parts)
+    ]
+    launcher = (log("launcher.log", FileKind.LAUNCHER_LOG, node="head"), told)
+    events = table([*((file_of(node), lines) for node, lines in parts.items()), launcher])
+    clocks = align(events, Topology(world_size=None, ranks=(), nodes=tuple(parts))).clocks
+    estimate = clocks.estimate("head")
+    assert estimate.kinds == (ClockEvidence("task end", 3),)
+    low, high = clocks.gap_ms("head", at(0), "a1", at(0))
+    assert low <= 40_000 <= high
+    assert 1_000 < high - low < 60_000
+    assert clocks.estimate("a2").interval_ms[1] - clocks.estimate("a2").interval_ms[0] < 100
