@@ -97,6 +97,10 @@ class ChunkView:
             found = self._cache[index] = tuple(self._peel_line(index))
         return found
 
+    def over(self, lines: ChunkLines) -> ChunkView:
+        """Other lines of the same file, in which nothing is looked for."""
+        return ChunkView(lines, (), self._table, self._context)
+
     def owner(self, offset: int) -> int:
         """The offset of the physical segment that a segment lies in (itself, unless it is torn in)."""
         return self._owner.get(offset, offset)

@@ -80,12 +80,12 @@ class FileParser:
             self._learn(lines)
         hits, joined = join_partial(lines, hits, self._table)
         view = ChunkView(lines, hits, self._table, self._context, self._done, joined)
-        self._times.begin_chunk()
+        self._times.begin_chunk(view)
         tally = self._tally = _Tally(view, self._done)
         resume = self._walk(view, hits, tally)
         self._done = tally.carried(lines.offset(resume)) if resume is not None else frozenset()
-        if not lines.final and resume is None:
-            self._times.end_chunk(view)
+        if not lines.final:
+            self._times.end_chunk(view, len(lines) if resume is None else resume)
         return ChunkResult(tally.events, len(tally.heads), len(tally.folded - tally.heads), resume)
 
     def _walk(self, view: ChunkView, hits: Sequence[tuple[int, tuple[int, ...]]], tally: _Tally) -> int | None:
