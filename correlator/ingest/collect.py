@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from correlator.core.files import Compression, FileReport, LogFile, RunHints, Skipped
 from correlator.core.progress import NoProgress, Progress
+from correlator.core.vocabulary import FileKind
 from correlator.executors import MOST_WORKERS, Executor, Failed, Process, Serial, Task, usable_cpus
 from correlator.ingest.task import BatchResult, Job, ReadTask
 from correlator.sources import Limits
@@ -76,7 +77,8 @@ def ingest(
     """Read all files once. `workers`: processes to use; None = as many as pay off. Never raises for what files hold."""
     watcher = progress or NoProgress()
     gathered = _Gathered()
-    task = ReadTask(table, hints, force_re=force_re, limits=limits)
+    rank_logs = sum(file.kind is FileKind.RANK_LOG for file in files)
+    task = ReadTask(table, hints, rank_logs=rank_logs, force_re=force_re, limits=limits)
     executor, warning = _executor(files, task, workers)
     if warning is not None:
         gathered.warnings.append(warning)

@@ -86,6 +86,7 @@ class FileReader:
         hints: RunHints,
         open_file: Callable[[LogFile], Stream],
         limits: Limits | None = None,
+        selector: Selector | None = None,
     ) -> None:
         self._limits = limits or Limits()
         self._interpreter = interpreter
@@ -93,7 +94,7 @@ class FileReader:
         self._hints = hints
         self._open_file = open_file
         self._reader = ChunkReader(self._limits)
-        self._selector = Selector(interpreter.table.patterns)
+        self._selector = selector or Selector(interpreter.table.patterns)
 
     def read(
         self, file: LogFile, file_index: int, builder: ColumnBuilder, advance: Callable[[int], None]

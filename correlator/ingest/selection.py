@@ -1,12 +1,13 @@
 """From matches to the segments that are parsed: one entry a segment, dense ones thinned.
 
 Progress lines are a fifth of a log, and hardly any of them matters: the last ones before a fault do, and enough of the
-others, on every rank, to compare clocks and pace. A chunk with many of them keeps its last `TAIL` and, of the rest,
-those whose step is a multiple of a power of two, chosen so that about `TARGET` are left. As the rule looks at the step
-alone and the strides of two files divide each other, files of different ranks keep the same steps, so that what is kept
-can be compared across ranks.
+others, on every rank, to compare clocks and pace. A chunk with many of them keeps its last ones and, of the rest, those
+whose step is a multiple of a power of two, chosen so that about a target is left. As the rule looks at the step alone
+and the strides of two files divide each other, files of different ranks keep the same steps, so that what is kept can be
+compared across ranks. A file that many ranks write into keeps more; of files that belong to one rank each, each keeps
+the less the more there are (`quota`).
 
-Each `BUDGET` progress segments that were kept of a file halve what is kept further, so that the table grows with the
+Each time that a file had its budget of progress segments halves what is kept further, so that the table grows with the
 logarithm of a file's size. Any other pattern may flood a log too (a warning in each step). Once it has had its share of
 a file it is parsed at its first and last occurrences of a chunk only; the share is large where many ranks write into
 one file, because there the same line once for each rank is no flood.
@@ -25,17 +26,52 @@ from correlator.ingest.matches import Matches
 from correlator.ingest.segments import Positions
 from correlator.parsers.base import LinePattern
 
-DENSE = 4096
-"""Segments of a chunk that are hit by dense patterns only, from which on they are thinned."""
-TARGET = 256
-TAIL = 128
-LAST_TAIL = 512
-"""Tail of a file's last chunk."""
-BUDGET = 20_000
 FLOOD_OF_ONE_WRITER = 5_000
 FLOOD_OF_MANY = 100_000
-_LEAST = 32
+FLOOD_TARGET = 256
+_LEAST_OF_FLOOD = 32
 _STRIDES = 60  # doublings that an int64 step can tell apart
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How many progress segments are kept."""
+
+    dense: int
+    """Segments of a chunk that are hit by dense patterns only, from which on they are thinned."""
+    target: int
+    """Of a chunk, evenly by step; up to twice as many."""
+    tail: int
+    """The last of a chunk."""
+    last_tail: int
+    """The last of a file."""
+    budget: int
+    """Kept of a file, each time halves what is kept of its next chunks."""
+
+    def halved(self, kept: int) -> Quota:
+        """What holds when so many were kept of the file."""
+        halvings = kept // self.budget
+        least = max(self.target // 8, 1)
+        dense, target, tail = (max(number >> halvings, least) for number in (self.dense, self.target, self.tail))
+        return Quota(max(dense, 2 * least), target, tail, self.last_tail, self.budget)
+
+
+MANY_WRITERS = Quota(dense=4096, target=256, tail=128, last_tail=512, budget=20_000)
+PROGRESS_OF_RUN = 64 * 1024
+_MOST_OF_FILE = 1024
+_LEAST_OF_FILE = 128
+
+
+def quota(kind: FileKind, rank_logs: int) -> Quota:
+    """What a file keeps in a run of so many files of one rank each.
+
+    The clocks of two nodes are compared at about a hundred steps that both kept; more would not make them better.
+    """
+    if kind is not FileKind.RANK_LOG:
+        return MANY_WRITERS
+    share = min(max(PROGRESS_OF_RUN // max(rank_logs, 1), _LEAST_OF_FILE), _MOST_OF_FILE)
+    return Quota(dense=share, target=share // 16, tail=share // 16, last_tail=share // 8, budget=share)
+
 
 Mask = NDArray[np.bool_]
 
@@ -54,26 +90,35 @@ class Selection:
 class Selector:
     """Chooses segments, chunk by chunk, of one file."""
 
-    def __init__(self, patterns: Sequence[LinePattern]) -> None:
+    def __init__(self, patterns: Sequence[LinePattern], rank_logs: int = 1) -> None:
+        """`rank_logs`: files of the run that belong to one rank each."""
         self.dense: Mask = np.array([pattern.bulk for pattern in patterns], dtype=np.bool_)
-        self._priority = np.array([pattern.priority for pattern in patterns], dtype=np.int64)
+        priority = np.array([pattern.priority for pattern in patterns], dtype=np.int64)
+        self._rank = np.empty(len(patterns), dtype=np.int64)
+        """Of each pattern: the dense ones first, in the order in which the parser prefers them."""
+        self._rank[np.lexsort((np.arange(len(patterns)), -priority, ~self.dense))] = np.arange(len(patterns))
         self._count = max(len(patterns), 1)
+        self._rank_logs = rank_logs
         self.reset(FileKind.TEXT)
 
     def reset(self, kind: FileKind) -> None:
         """Begin a new file."""
         self._flood = FLOOD_OF_ONE_WRITER if kind is FileKind.RANK_LOG else FLOOD_OF_MANY
+        self._quota = quota(kind, self._rank_logs)
         self._kept = np.zeros(self._count, dtype=np.int64)
 
     def select(self, matches: Matches, *, final: bool) -> Selection:
         """The segments of a chunk to parse, with the ids of their patterns. `final`: the chunk is the file's last."""
         segments, ids = matches.segments, matches.ids
-        droppable = self._flooding(ids)
-        droppable |= self._thinned(matches, droppable, final=final)
-        thinned = np.setdiff1d(segments[droppable], segments[~droppable])
-        kept = ~np.isin(segments, thinned)
-        segments, ids = segments[kept], ids[kept]
-        return Selection(_grouped(segments, ids), thinned, segments, ids)
+        if not len(ids):
+            return Selection([], segments, segments, ids)
+        starts = np.flatnonzero(np.diff(segments, prepend=-1))
+        flooding = self._flooding(ids)
+        dropped = np.logical_and.reduceat(flooding, starts)
+        idle = np.logical_and.reduceat(flooding | self.dense[ids], starts) & ~dropped
+        dropped |= self._thinned(matches, starts, idle, final=final)
+        kept = ~np.repeat(dropped, np.diff(starts, append=len(ids)))
+        return _selection(segments[starts][dropped], segments[kept], ids[kept])
 
     def consumed(self, selection: Selection, segments: int) -> int:
         """The first `segments` of the chunk are done with, and count. Returns how many of them were thinned."""
@@ -84,35 +129,28 @@ class Selector:
     def _flooding(self, ids: Positions) -> Mask:
         """Pairs of patterns that have had their share of the file, but the first and last of the chunk."""
         droppable = np.zeros(len(ids), dtype=np.bool_)
-        if not len(ids):
-            return droppable
         halvings = self._kept // self._flood
         for pattern in np.flatnonzero((halvings > 0) & ~self.dense):
-            keep = max(TARGET >> int(halvings[pattern] - 1), _LEAST)
+            keep = max(FLOOD_TARGET >> int(halvings[pattern] - 1), _LEAST_OF_FLOOD)
             droppable[np.flatnonzero(ids == pattern)[keep:-keep]] = True
         return droppable
 
-    def _thinned(self, matches: Matches, flooding: Mask, *, final: bool) -> Mask:
-        """Pairs of dense segments whose step is left out."""
-        segments, ids = matches.segments, matches.ids
-        droppable = np.zeros(len(ids), dtype=np.bool_)
-        if not len(ids):
-            return droppable
-        halvings = int(self._kept[self.dense].sum()) // BUDGET
-        bulk = self.dense[ids]
-        pairs = np.flatnonzero(bulk & ~np.isin(segments, segments[~bulk & ~flooding]))
-        deciding = pairs[self._deciding(segments[pairs], ids[pairs])]
-        if len(deciding) > max(DENSE >> halvings, 2 * _LEAST):
-            wanted = _evenly(matches.steps[deciding], max(TARGET >> halvings, _LEAST))
-            wanted[-(LAST_TAIL if final else max(TAIL >> halvings, _LEAST)) :] = True
-            droppable[pairs] = ~np.isin(segments[pairs], segments[deciding][wanted])
-        return droppable
+    def _thinned(self, matches: Matches, starts: Positions, idle: Mask, *, final: bool) -> Mask:
+        """Of all hit segments, those whose step is left out; `idle`: those hit by nothing but progress and floods."""
+        thinned: Mask = np.zeros(len(starts), dtype=np.bool_)
+        now = self._quota.halved(int(self._kept[self.dense].sum()))
+        places = np.flatnonzero(idle)
+        if len(places) > now.dense:
+            wanted = _evenly(matches.steps[self._deciding(matches.ids, starts)[places]], now.target)
+            wanted[-(now.last_tail if final else now.tail) :] = True
+            thinned[places] = ~wanted
+        return thinned
 
-    def _deciding(self, segments: Positions, ids: Positions) -> Positions:
-        """Of the pairs of each segment the one whose pattern wins, as the parser would choose."""
-        order = np.lexsort((ids, -self._priority[ids], segments))
-        _, first = np.unique(segments[order], return_index=True)
-        return order[first]
+    def _deciding(self, ids: Positions, starts: Positions) -> Positions:
+        """Of the pairs of each segment the one whose step counts: of its dense patterns the one that the parser prefers."""
+        pairs = len(ids)
+        winner: Positions = np.minimum.reduceat(self._rank[ids] * pairs + np.arange(pairs), starts) % pairs
+        return winner
 
 
 def _evenly(steps: Positions, target: int) -> Mask:
@@ -127,12 +165,11 @@ def _evenly(steps: Positions, target: int) -> Mask:
     return np.zeros(len(steps), dtype=np.bool_)
 
 
-def _grouped(segments: Positions, ids: Positions) -> list[tuple[int, tuple[int, ...]]]:
-    """The ids of each segment."""
-    if not len(segments):
-        return []
+def _selection(thinned: Positions, segments: Positions, ids: Positions) -> Selection:
+    """The ids of each segment that is kept."""
     starts = np.flatnonzero(np.diff(segments, prepend=-1))
     numbers: list[int] = ids.tolist()
     bounds: list[int] = [*starts.tolist(), len(numbers)]
     found: list[int] = segments[starts].tolist()
-    return [(segment, tuple(numbers[bounds[i] : bounds[i + 1]])) for i, segment in enumerate(found)]
+    hits = [(segment, tuple(numbers[bounds[i] : bounds[i + 1]])) for i, segment in enumerate(found)]
+    return Selection(hits, thinned, segments, ids)

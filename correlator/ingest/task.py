@@ -13,6 +13,7 @@ from correlator.ingest.database import Compiled, compile_patterns
 from correlator.ingest.engines import Engine, make_engine
 from correlator.ingest.filereader import FileReader, Interpreter
 from correlator.ingest.reader import Limits as ReaderLimits
+from correlator.ingest.selection import Selector
 from correlator.ingest.transfer import PackedTable, pack_table, unpack_table
 from correlator.parsers.dumps import WHOLE_FILE
 from correlator.parsers.interpret import FileParser, stamp_of
@@ -45,10 +46,18 @@ class ReadTask:
     """Reads batches of files. It is sent to a process once; the engine and the buffer are made there, on first use."""
 
     def __init__(
-        self, table: PatternTable, hints: RunHints, *, force_re: bool = False, limits: Limits | None = None
+        self,
+        table: PatternTable,
+        hints: RunHints,
+        *,
+        rank_logs: int = 1,
+        force_re: bool = False,
+        limits: Limits | None = None,
     ) -> None:
+        """`rank_logs`: files of the run that belong to one rank each."""
         self._table = table
         self._hints = hints
+        self._rank_logs = rank_logs
         self._force_re = force_re
         self._limits = limits or Limits()
         self._compiled: Compiled | None = None
@@ -67,13 +76,13 @@ class ReadTask:
         result.tables = builder.take()
         return result
 
-    def __getstate__(self) -> tuple[PackedTable, RunHints, bool, Limits, Compiled | None]:
+    def __getstate__(self) -> tuple[PackedTable, RunHints, int, bool, Limits, Compiled | None]:
         """What travels: the patterns compiled, so that only one process does that."""
         compiled = None if self._force_re else _compiled(self._table)
-        return pack_table(self._table), self._hints, self._force_re, self._limits, compiled
+        return pack_table(self._table), self._hints, self._rank_logs, self._force_re, self._limits, compiled
 
-    def __setstate__(self, state: tuple[PackedTable, RunHints, bool, Limits, Compiled | None]) -> None:
-        packed, self._hints, self._force_re, self._limits, self._compiled = state
+    def __setstate__(self, state: tuple[PackedTable, RunHints, int, bool, Limits, Compiled | None]) -> None:
+        packed, self._hints, self._rank_logs, self._force_re, self._limits, self._compiled = state
         self._table = unpack_table(packed)
         self._ready = None
 
@@ -85,7 +94,8 @@ class ReadTask:
             )
             sizes = ReaderLimits(line_bytes=self._limits.line_bytes, whole_file_bytes=self._limits.document_bytes)
             open_file = partial(open_stream, limits=self._limits)
-            self._ready = engine, FileReader(interpreter, engine, self._hints, open_file, sizes)
+            selector = Selector(self._table.patterns, self._rank_logs)
+            self._ready = engine, FileReader(interpreter, engine, self._hints, open_file, sizes, selector)
         return self._ready
 
 

@@ -13,7 +13,7 @@ from correlator.ingest import selection
 from correlator.ingest.engines import HyperscanEngine
 from correlator.ingest.matches import find_matches, step_before
 from correlator.ingest.segments import SegmentIndex
-from correlator.ingest.selection import Selection, Selector
+from correlator.ingest.selection import MANY_WRITERS, Selection, Selector, quota
 
 PROGRESS = 6
 
@@ -50,9 +50,9 @@ def test_files_that_begin_elsewhere_keep_the_same_steps(table: Any) -> None:
     for first, count in ((0, 12000), (1777, 9000)):
         chosen = _select(Selector(table.patterns), engine, _steps(first, count))
         steps = [first + segment for segment, _ in chosen.hits]
-        assert steps[-selection.LAST_TAIL :] == list(range(first + count - selection.LAST_TAIL, first + count))
+        assert steps[-MANY_WRITERS.last_tail :] == list(range(first + count - MANY_WRITERS.last_tail, first + count))
         assert len(steps) + len(chosen.thinned) == count
-        assert len(steps) <= 2 * selection.TARGET + selection.LAST_TAIL
+        assert len(steps) <= 2 * MANY_WRITERS.target + MANY_WRITERS.last_tail
         kept.append({step for step in steps if 1777 <= step < 10000})
     assert kept[0] <= kept[1] or kept[1] <= kept[0]
     assert len(kept[0] & kept[1]) > 100
@@ -60,12 +60,12 @@ def test_files_that_begin_elsewhere_keep_the_same_steps(table: Any) -> None:
 
 def test_a_stride_is_found_for_steps_that_are_logged_every_thousand(table: Any) -> None:
     chosen = _select(Selector(table.patterns), HyperscanEngine(table.patterns), _steps(0, 6000, every=1024))
-    assert selection.LAST_TAIL < len(chosen.hits) <= 2 * selection.TARGET + selection.LAST_TAIL
+    assert MANY_WRITERS.last_tail < len(chosen.hits) <= 2 * MANY_WRITERS.target + MANY_WRITERS.last_tail
 
 
 def test_one_step_over_and_over_leaves_the_last_ones(table: Any) -> None:
     chosen = _select(Selector(table.patterns), HyperscanEngine(table.patterns), b"step: 5 again\n" * 6000)
-    assert [segment for segment, _ in chosen.hits] == list(range(6000 - selection.LAST_TAIL, 6000))
+    assert [segment for segment, _ in chosen.hits] == list(range(6000 - MANY_WRITERS.last_tail, 6000))
 
 
 def test_a_fault_among_progress_lines_is_kept(table: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_long_file_keeps_ever_fewer(table: Any) -> None:
     data = _steps(0, 9000)
     kept = [len(_select(selector, engine, data, final=False).hits) for _ in range(90)]
     assert 0 < kept[-1] < 0.6 * kept[0]
-    selector.reset(FileKind.RANK_LOG)
+    selector.reset(FileKind.TEXT)
     assert len(_select(selector, engine, data, final=False).hits) == kept[0], "a new file starts afresh"
 
 
@@ -89,8 +89,11 @@ def test_a_warning_in_every_line_is_kept_at_its_ends_once_it_had_its_share(table
     data = b"[rank3] warning\n" * 5500
     assert len(_select(selector, engine, data).hits) == 5500
     again = _select(selector, engine, data)
-    assert [segment for segment, _ in again.hits] == [*range(selection.TARGET), *range(5500 - selection.TARGET, 5500)]
-    assert len(again.thinned) == 5500 - 2 * selection.TARGET
+    assert [segment for segment, _ in again.hits] == [
+        *range(selection.FLOOD_TARGET),
+        *range(5500 - selection.FLOOD_TARGET, 5500),
+    ]
+    assert len(again.thinned) == 5500 - 2 * selection.FLOOD_TARGET
 
 
 def test_the_same_line_of_many_ranks_is_no_flood(table: Any) -> None:
@@ -109,3 +112,30 @@ def test_segments_that_are_given_again_are_counted_once(table: Any) -> None:
     half = selector.consumed(chosen, 4000)
     assert half == sum(segment < 4000 for segment in chosen.thinned.tolist())
     assert 0 < half < len(chosen.thinned)
+
+
+def test_a_file_of_one_rank_keeps_the_less_the_more_there_are(table: Any) -> None:
+    engine = HyperscanEngine(table.patterns)
+    data = _steps(0, 20_000)
+    kept = []
+    for rank_logs in (1, 64, 256, 4096, 16_384):
+        selector = Selector(table.patterns, rank_logs)
+        selector.reset(FileKind.RANK_LOG)
+        steps = {segment for segment, _ in _select(selector, engine, data).hits}
+        wanted = quota(FileKind.RANK_LOG, rank_logs)
+        assert wanted.last_tail <= len(steps) <= 2 * wanted.target + wanted.last_tail
+        assert max(steps) == 19_999
+        kept.append(steps)
+    assert kept[0] == kept[1] > kept[2] > kept[3] == kept[4]
+    selector = Selector(table.patterns, 4096)
+    selector.reset(FileKind.CONSOLE_LOG)
+    assert len(_select(selector, engine, data).hits) > len(kept[0]), "in a file of many ranks each has its own steps"
+
+
+def test_what_a_file_of_one_rank_keeps_grows_with_the_logarithm_of_its_size(table: Any) -> None:
+    engine, selector = HyperscanEngine(table.patterns), Selector(table.patterns, 64)
+    selector.reset(FileKind.RANK_LOG)
+    data = _steps(0, 9000)
+    sizes = [len(_select(selector, engine, data, final=False).hits) for _ in range(64)]
+    assert sum(sizes[:32]) > 2 * sum(sizes[32:])
+    assert sizes[-1] >= 8
