@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from correlator.core.event import Event
 from correlator.core.files import LogFile
 from correlator.core.schema import COLUMNS, Kind, arrow_schema
 from correlator.core.vocabulary import SEVERITY_NUMBER
+from correlator.ingest.arrow import to_arrow
 
 ROWS_PER_TABLE = 256 * 1024
 FILE_INDEX = "file_index"
@@ -27,13 +29,14 @@ STACK_LIMIT = 128 * 1024
 """Characters of a stack trace; its end says what happened, so the middle is left out."""
 
 _RENAMED = {"timestamp": "timestamp_ns", "observed_timestamp": "observed_timestamp_ns"}
-_OF_FILE = frozenset({"event_id", "severity_number", "severity_text", "log_file_path", "file_kind", "clock_domain"})
-_LATER = frozenset({"time_aligned", "time_uncertainty_ms"})
-_COPIED: tuple[tuple[str, str], ...] = tuple(
-    (column.name, _RENAMED.get(column.name, column.name))
-    for column in COLUMNS
-    if column.name not in _OF_FILE | _LATER | {"log_iostream"}
-)
+_OF_FILE = (
+    "event_id", "severity_number", "severity_text", "log_file_path", "file_kind", "clock_domain", "log_iostream",
+)  # fmt: skip
+_LATER = ("time_aligned", "time_uncertainty_ms")
+_OF_EVENT = tuple(column.name for column in COLUMNS if column.name not in (*_OF_FILE, *_LATER))
+_copied = attrgetter(*(_RENAMED.get(name, name) for name in _OF_EVENT))
+_ROW = (FILE_INDEX, *_OF_FILE, *_OF_EVENT)
+"""The columns of a row while it is held."""
 _INTEGER_BITS = {Kind.INT32: 31, Kind.INT64: 63, Kind.TIME: 63, Kind.UINT8: 8, Kind.UINT64: 64}
 
 
@@ -52,33 +55,31 @@ class ColumnBuilder:
         self._clear()
 
     def _clear(self) -> None:
-        self._rows = 0
-        self._lists: dict[str, list[Any]] = {column.name: [] for column in COLUMNS if column.name not in _LATER}
-        self._file_indices: list[int] = []
+        self._rows: list[tuple[Any, ...]] = []
 
     def add(self, events: Iterable[Event], file: LogFile, file_index: int) -> None:
         """Append events of one file: all those of one place of it in one call, for their ids to be stable."""
         seen: Counter[tuple[int, str]] = Counter()
-        append: dict[str, Callable[[Any], None]] = {name: values.append for name, values in self._lists.items()}
-        domain = file.hints.node or file.path
+        path, kind, domain = file.path, file.kind, file.hints.node or file.path
         for event in events:
             place = (event.byte_offset, event.signature)
-            append["event_id"](event_id(file.path, *place, seen[place]))
-            seen[place] += 1
-            for column, field in _COPIED:
-                append[column](getattr(event, field))
             severity = event.severity
-            append["severity_number"](None if severity is None else SEVERITY_NUMBER[severity])
-            append["severity_text"](severity)
-            append["log_file_path"](file.path)
-            append["file_kind"](file.kind)
-            append["clock_domain"](domain)
-            append["log_iostream"](event.log_iostream or file.hints.stream)
-            self._file_indices.append(file_index)
-            self._rows += 1
-            if self._rows >= self._rows_per_table:
+            self._rows.append(
+                (
+                    file_index,
+                    event_id(path, *place, seen[place]),
+                    None if severity is None else SEVERITY_NUMBER[severity],
+                    severity,
+                    path,
+                    kind,
+                    domain,
+                    event.log_iostream or file.hints.stream,
+                    *_copied(event),
+                )
+            )
+            seen[place] += 1
+            if len(self._rows) >= self._rows_per_table:
                 self._flush()
-                append = {name: values.append for name, values in self._lists.items()}
 
     def take(self) -> list[pa.Table]:
         """All tables since the last call."""
@@ -90,27 +91,27 @@ class ColumnBuilder:
         if not self._rows:
             return
         schema = arrow_schema()
-        arrays = [pa.array(self._file_indices, type=pa.int32())]
+        values = dict(zip(_ROW, zip(*self._rows, strict=True), strict=True))
+        count = len(self._rows)
+        arrays = [to_arrow(values[FILE_INDEX], Kind.INT32, pa.int32())]
         for column in COLUMNS:
             dtype = schema.field(column.name).type
-            values = self._lists.get(column.name)
-            arrays.append(
-                pa.nulls(self._rows, dtype) if values is None else _array(values, column.name, column.kind, dtype)
-            )
+            found = values.get(column.name)
+            arrays.append(pa.nulls(count, dtype) if found is None else _array(found, column.name, column.kind, dtype))
         fields = [pa.field(FILE_INDEX, pa.int32()), *schema]
         self._full.append(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
         self._clear()
 
 
-def _array(values: list[Any], name: str, kind: Kind, dtype: pa.DataType) -> pa.Array:
+def _array(values: Sequence[Any], name: str, kind: Kind, dtype: pa.DataType) -> pa.Array:
     """The values as Arrow; cleaned one by one only if they do not fit as they are."""
     if kind in (Kind.TEXT, Kind.LABEL):
         limit = STACK_LIMIT if name == "exception_stacktrace" else TEXT_LIMIT
         values = [value if value is None or len(value) <= limit else _shortened(value, limit) for value in values]
     try:
-        return pa.array(values, type=dtype)
-    except (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError):
-        return pa.array([_cleaned(value, kind) for value in values], type=dtype)
+        return to_arrow(values, kind, dtype)
+    except (OverflowError, AttributeError, TypeError, ValueError):
+        return to_arrow([_cleaned(value, kind) for value in values], kind, dtype)
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from correlator.ingest import database_cache
+from correlator import __version__
+from correlator.ingest import database_cache, scanform
 from correlator.ingest.scanform import scan_form
 from correlator.parsers.base import LinePattern
 
@@ -24,6 +26,8 @@ _PREFIXES = (
     b"[default3]:[rank11]:[E1130 01:12:03.123456789 ProcessGroupNCCL.cpp:632] [PG ID 2 PG GUID 5(mesh_dp) Rank 3] 3: ",
 )
 
+Source = tuple[str, bool, tuple[bytes, ...]]
+"""The regex of a pattern, whether it is dense, and lines in which it must be found."""
 Form = tuple[bytes, tuple[bytes, ...]]
 """The scan form of a pattern, and lines in which it must be found."""
 
@@ -39,7 +43,7 @@ class Compiled:
 
 def compile_patterns(patterns: Sequence[LinePattern]) -> Compiled:
     """Compile patterns, once in a process. Raises ImportError where hyperscan is not installed."""
-    return _compile(tuple((scan_form(pattern.regex, dense=pattern.bulk), _lines(pattern)) for pattern in patterns))
+    return _compile(tuple((pattern.regex, pattern.bulk, _lines(pattern)) for pattern in patterns))
 
 
 def load(compiled: Compiled) -> list[Any]:
@@ -60,17 +64,25 @@ def _lines(pattern: LinePattern) -> tuple[bytes, ...]:
 
 
 @lru_cache(maxsize=4)
-def _compile(forms: tuple[Form, ...]) -> Compiled:
+def _compile(sources: tuple[Source, ...]) -> Compiled:
     import hyperscan
 
-    key = database_cache.key_of(forms)
+    key = database_cache.key_of(sources, _rules())
     kept = database_cache.read(key)
     if kept is not None and _readable(hyperscan, kept):
         return Compiled(kept, ())
-    compiled = _compiled(hyperscan, forms)
+    compiled = _compiled(hyperscan, [(scan_form(regex, dense=dense), lines) for regex, dense, lines in sources])
     if not compiled.refused:
         database_cache.write(key, compiled.databases)
     return compiled
+
+
+def _rules() -> bytes:
+    """What a scan form depends on beside its pattern: to make all forms would take longer than to read the database."""
+    try:
+        return Path(scanform.__file__).read_bytes()
+    except OSError:
+        return __version__.encode()
 
 
 def _readable(hyperscan: Any, databases: Sequence[bytes]) -> bool:
@@ -83,7 +95,7 @@ def _readable(hyperscan: Any, databases: Sequence[bytes]) -> bool:
     return True
 
 
-def _compiled(hyperscan: Any, forms: tuple[Form, ...]) -> Compiled:
+def _compiled(hyperscan: Any, forms: Sequence[Form]) -> Compiled:
     refused: dict[int, str] = {}
     found: list[bytes] = []
     numbers = tuple(range(len(forms)))

@@ -39,8 +39,13 @@ def cache_folder() -> Path | None:
         return None
 
 
-def key_of(forms: Sequence[tuple[bytes, tuple[bytes, ...]]]) -> str:
-    """Name of the compiled form of these patterns on this machine with this library."""
+def key_of(patterns: Sequence[tuple[str, bool, tuple[bytes, ...]]], rules: bytes) -> str:
+    """Name of the compiled form of these patterns, made by these rules, on this machine with this library.
+
+    Args:
+        patterns: regex, whether it is dense, and samples of each.
+        rules: whatever else the compiled form depends on.
+    """
     digest = hashlib.blake2b(digest_size=16)
     try:
         library = version("hyperscan")
@@ -48,11 +53,10 @@ def key_of(forms: Sequence[tuple[bytes, tuple[bytes, ...]]]) -> str:
         library = "unknown"
     for part in (library, platform.machine(), platform.system(), platform.processor()):
         digest.update(part.encode() + b"\0")
-    for form, samples in forms:
-        digest.update(struct.pack("<I", len(form)) + form)
-        for sample in samples:
-            digest.update(struct.pack("<I", len(sample)) + sample)
-        digest.update(b"\n")
+    for regex, dense, samples in patterns:
+        parts = (regex.encode("utf-8", errors="surrogatepass"), *samples)
+        digest.update(b"".join(struct.pack("<I", len(part)) + part for part in parts) + b"\n" + bytes([dense]))
+    digest.update(rules)
     return digest.hexdigest()
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from correlator.ingest import database_cache
 
-FORMS = ((b"abc", (b"xabcx",)), (b"de+f", (b"deef",)))
+PATTERNS = (("abc", False, (b"xabcx",)), ("de+f", False, (b"deef",)))
+RULES = b"rules"
 
 
 @pytest.fixture
@@ -19,23 +20,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_written_is_read_back(folder: Path) -> None:
     """Bytes survive unchanged, several databases in order."""
-    key = database_cache.key_of(FORMS)
+    key = database_cache.key_of(PATTERNS, RULES)
     database_cache.write(key, (b"one", b"", b"three" * 1000))
     assert database_cache.read(key) == (b"one", b"", b"three" * 1000)
     assert [path.name for path in folder.iterdir()] == [f"{key}.hs"]
 
 
 def test_other_patterns_have_another_name() -> None:
-    """A changed pattern or sample never meets an old database."""
-    keys = {database_cache.key_of(FORMS), database_cache.key_of(FORMS[:1]), database_cache.key_of(FORMS[::-1])}
-    keys.add(database_cache.key_of(((b"abc", (b"xabcy",)), FORMS[1])))
-    assert len(keys) == 4
+    """A changed pattern, sample or rule never meets an old database."""
+    others = [
+        PATTERNS,
+        PATTERNS[:1],
+        PATTERNS[::-1],
+        (("abc", False, (b"xabcy",)), PATTERNS[1]),
+        (("abc", True, (b"xabcx",)), PATTERNS[1]),
+    ]
+    keys = {database_cache.key_of(patterns, RULES) for patterns in others}
+    keys.add(database_cache.key_of(PATTERNS, b"other rules"))
+    assert len(keys) == len(others) + 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"correlator patterns 1\n", None])
 def test_a_damaged_file_is_not_used(folder: Path, damage: bytes | None) -> None:
     """Truncated, emptied or flipped: None, so that the patterns are compiled anew."""
-    key = database_cache.key_of(FORMS)
+    key = database_cache.key_of(PATTERNS, RULES)
     database_cache.write(key, (b"one",))
     file = folder / f"{key}.hs"
     data = file.read_bytes()
@@ -45,7 +53,7 @@ def test_a_damaged_file_is_not_used(folder: Path, damage: bytes | None) -> None:
 
 def test_a_file_that_others_may_write_is_not_used(folder: Path) -> None:
     """A database is machine code in all but name: only the user's own file is loaded."""
-    key = database_cache.key_of(FORMS)
+    key = database_cache.key_of(PATTERNS, RULES)
     database_cache.write(key, (b"one",))
     (folder / f"{key}.hs").chmod(0o666)
     assert database_cache.read(key) is None
