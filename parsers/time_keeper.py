@@ -182,12 +182,13 @@ class TimeKeeper:
         """The nearest time before of one of the writers; else of any."""
         nearest: _Noted | None = None
         for noted in self._history(index, offset):
-            for writer in ((noted.label, noted.rank), (noted.label, _ANY_RANK)):
-                known = self._known.get(writer)
+            names = ((noted.label, noted.rank), (noted.label, _ANY_RANK))
+            for name in names:
+                known = self._known.get(name)
                 if known is None or known.offset < noted.offset:
-                    self._known[writer] = noted
-                if writer in writers:
-                    return noted
+                    self._known[name] = noted
+            if names[0] in writers or names[1] in writers:
+                return noted
             nearest = nearest or noted
         self._last = nearest or self._last
         older = (self._known[writer] for writer in writers if writer in self._known)
