@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from correlator.advice import advise, weigh
+from correlator.advice import Given, advise, weigh
 from correlator.clocks import align
 from correlator.core.catalogue import Catalogue, load_catalogue
 from correlator.core.errors import NoLogsError
 from correlator.core.files import FileReport, Skipped
 from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology
 from correlator.core.progress import NoProgress, Progress
+from correlator.core.vocabulary import VerdictStatus
 from correlator.graphs import Findings, RunFacts, judge
 from correlator.graphs.collateral import steps_of
 from correlator.graphs.episodes import iso
@@ -24,7 +25,7 @@ from correlator.ingest import ingest
 from correlator.notebook.views import RunViews
 from correlator.parsers.table import pattern_table
 from correlator.sources import Limits, RunFiles, discover
-from correlator.sources.context import lines_before
+from correlator.sources.context import writer_lines_before
 from correlator.timeline import TIMELINE_SUFFIXES, Stored, read_timeline, write_timeline
 
 if TYPE_CHECKING:
@@ -54,11 +55,14 @@ class Run(RunViews):
     catalogue: Catalogue
     context: dict[str, tuple[ContextLine, ...]]
     """`file:line` of an event -> the raw lines before it; filled for the initiating event while the files are at hand."""
+    healthy: frozenset[str] | None = None
+    """Moulds of the unknown errors that a run without failure printed; None = no such run was given."""
 
     @cached_property
     def findings(self) -> Findings:
         """What the causal graph says."""
-        return judge(RunFacts(self.events, self.topology, self.clocks, self.reports, self.skipped))
+        healthy = self.healthy or frozenset()
+        return judge(RunFacts(self.events, self.topology, self.clocks, self.reports, self.skipped, healthy))
 
     @property
     def graph(self) -> nx.DiGraph[str]:
@@ -72,15 +76,7 @@ class Run(RunViews):
         return Diagnosis(
             run=self._summary(),
             verdict=found.verdict,
-            hypotheses=weigh(
-                found.hypotheses,
-                found.verdict,
-                self.catalogue,
-                self.events,
-                reports=self.reports,
-                missing=found.missing_evidence,
-                world_size=self.topology.world_size,
-            ),
+            hypotheses=weigh(found.hypotheses, found.verdict, self.catalogue, self.events, self._given(found)),
             collateral=found.collateral,
             episodes=steps_of(found.attempt, found.collateral),
             context=self._context(found),
@@ -90,6 +86,16 @@ class Run(RunViews):
             missing_evidence=found.missing_evidence,
             skipped=tuple(SkippedFile(skip.path, skip.reason) for skip in self.skipped),
             warnings=(*self.warnings, *self.clocks.contradictions),
+        )
+
+    def _given(self, found: Findings) -> Given:
+        return Given(
+            reports=self.reports,
+            skipped=self.skipped,
+            clocks=self.clocks,
+            missing=found.missing_evidence,
+            world_size=self.topology.world_size,
+            healthy=self.healthy is not None,
         )
 
     def write_timeline(self, path: Path, *, rows: Iterable[pa.Table] | None = None, partition: bool = False) -> None:
@@ -145,25 +151,57 @@ def open_run(
     catalogue: Sequence[Path] = (),
     progress: Progress | None = None,
     limits: Limits | None = None,
+    healthy: Target | None = None,
+    context_lines: int = CONTEXT_LINES,
 ) -> Run:
     """Read a run: a directory, files, an archive, `-` for stdin, or a timeline.parquet written before.
 
     `workers` processes read large runs (None = as many as there are CPUs); `limits` bound what hostile or huge input may
-    take (None = the defaults). Raises InputError where nothing can be read.
+    take (None = the defaults). `healthy` is a run of the same job that did not fail: an unknown error that it prints too is
+    no cause. At least CONTEXT_LINES lines before the initiating event are kept, more where `context_lines` says so. Raises
+    InputError where nothing can be read.
     """
     paths = [targets] if isinstance(targets, (str, Path)) else list(targets)
     known = load_catalogue(tuple(catalogue))
+    moulds, warnings = (None, ()) if healthy is None else _moulds(healthy, workers, catalogue, limits)
     if len(paths) == 1 and str(paths[0]).endswith(TIMELINE_SUFFIXES):
         events, stored = read_timeline(Path(paths[0]))
-        return _run(stored, events, known, {"": stored.context} if stored.context else {})
+        run = _run(stored, events, known, {"": stored.context} if stored.context else {})
+        return replace(run, healthy=moulds, warnings=(*run.warnings, *warnings))
     with discover(paths, limits=limits) as found:
-        return _read(found, known, workers, progress or NoProgress(), limits)
+        wanted = _Wanted(limits, moulds, warnings, max(CONTEXT_LINES, context_lines))
+        return _read(found, known, workers, progress or NoProgress(), wanted)
 
 
-def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Progress, limits: Limits | None) -> Run:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked of a reading beside the run itself."""
+
+    limits: Limits | None
+    healthy: frozenset[str] | None
+    warnings: tuple[str, ...]
+    context_lines: int
+
+
+def _moulds(
+    healthy: Target, workers: int | None, catalogue: Sequence[Path], limits: Limits | None
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The unknown errors of a run without failure, and a warning where that run failed as well."""
+    run = open_run(healthy, workers=workers, catalogue=catalogue, limits=limits)
+    found = frozenset(template for template in run.events["template"].cast(str).unique() if template is not None)
+    verdict = run.findings.verdict
+    if verdict.status is VerdictStatus.NO_FAILURE:
+        return found, ()
+    said = "failed too" if verdict.initiators else "shows no good end"
+    return found, (f"the run given as healthy {said} ({verdict.summary})",)
+
+
+def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Progress, wanted: _Wanted) -> Run:
     progress.start(sum(file.size_bytes for file in found.files))
     try:
-        read = ingest(found.files, pattern_table(known), found.hints, workers=workers, progress=progress, limits=limits)
+        read = ingest(
+            found.files, pattern_table(known), found.hints, workers=workers, progress=progress, limits=wanted.limits
+        )
         if read.events.is_empty():
             raise _nothing_known(found, read.reports)
         progress.step("who")
@@ -177,11 +215,11 @@ def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Prog
             aligned.clocks,
             read.reports,
             (*found.skipped, *read.skipped),
-            identified.warnings,
+            (*identified.warnings, *wanted.warnings),
             (),
         )
-        run = _run(stored, aligned.events, known, {})
-        run.context.update(_raw_context(run, found))
+        run = replace(_run(stored, aligned.events, known, {}), healthy=wanted.healthy)
+        run.context.update(_raw_context(run, found, wanted.context_lines))
         return run
     finally:
         progress.finish()
@@ -208,7 +246,7 @@ def _run(stored: Stored, events: pl.DataFrame, known: Catalogue, context: dict[s
     )
 
 
-def _raw_context(run: Run, found: RunFiles) -> dict[str, tuple[ContextLine, ...]]:
+def _raw_context(run: Run, found: RunFiles, count: int) -> dict[str, tuple[ContextLine, ...]]:
     """The raw lines before the first initiating event, read while the files (or the unpacked archive) still exist."""
     if not run.findings.roots:
         return {}
@@ -216,7 +254,7 @@ def _raw_context(run: Run, found: RunFiles) -> dict[str, tuple[ContextLine, ...]
     file = next((file for file in found.files if file.path == head.file), None)
     if file is None:
         return {}
-    lines = lines_before(file, head.line, CONTEXT_LINES)
+    lines = writer_lines_before(file, head.line, count)
     return {head.place: tuple(ContextLine(file.path, number, text) for number, text in lines)}
 
 

@@ -25,6 +25,7 @@ from correlator.graphs.recovery import Advance, advance_of, last_steps, recovere
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import Edge, Refused, Rejection, Scene
 from correlator.graphs.silence import Explained, silent_ranks
+from correlator.graphs.unknown import last_words
 from correlator.graphs.vanished import vanished_node
 
 
@@ -55,6 +56,8 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     for episode in stated:
         (survived if recovered(episode, advance, run.clocks) else episodes).append(episode)
     ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
+    unknown = last_words(facts, ends, stated, world_size=run.topology.world_size, healthy=run.healthy)
+    episodes += [episode for episode in unknown if not recovered(episode, advance, run.clocks)]
     episodes = join_unplaced(place_memory_kills([*episodes, *exit_episodes(ends, 0)]))
     episodes += lost_nodes(facts, run.topology)
     hubs = [hub for hub in wait_hubs(run, facts, attempt, stale) if hub.waiters]
@@ -82,6 +85,7 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
         topology=run.topology,
         clocks=run.clocks,
         last_steps=last_steps(run.events, attempt),
+        healthy=run.healthy,
     )
     graph, refused = draw(scene)
     return AttemptGraph(scene, graph, refused, tuple(survived), advance, stale)

@@ -5,7 +5,7 @@ Progress lines stay in the table (millions of rows); only what rules look at one
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -59,6 +59,10 @@ class Fact:
     exit_code: int | None = None
     exception_type: str | None = None
     stack: str | None = None
+    template: str | None = None
+    """Equal for all lines of one unknown error."""
+    frame: str | None = None
+    """`file:line` of the innermost frame of the user's code."""
     attributes: tuple[tuple[str, str], ...] = ()
 
     def attribute(self, name: str) -> str | None:
@@ -88,6 +92,8 @@ class RunFacts:
     clocks: ClockModel
     reports: tuple[FileReport, ...]
     skipped: tuple[Skipped, ...] = ()
+    healthy: frozenset[str] = frozenset()
+    """Moulds of the unknown errors that a run without failure printed; what it prints too is no cause."""
 
 
 def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[Fact]:
@@ -100,6 +106,7 @@ def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[F
         *_NUMBERS,
         "body",
         "exception_stacktrace",
+        pl.format("{}:{}", pl.col("code_file_path").cast(pl.String), "code_line_number").alias("frame"),
         pl.col("timestamp").dt.epoch("ns").alias("printed_ns"),
         pl.col("time_aligned").dt.epoch("ns").alias("aligned_ns"),
         "time_uncertainty_ms",
@@ -108,6 +115,19 @@ def facts_of(events: pl.DataFrame, names: Iterable[str] | None = None) -> list[F
     )
     zoned = prints_zone(events)
     return [_fact(row, zoned=zoned) for row in rows.iter_rows(named=True)]
+
+
+Printers = Mapping[str, frozenset[int | None]]
+"""Mould of an unknown error -> the ranks that printed it (None: a line that names none)."""
+
+
+def printers_of(facts: Iterable[Fact]) -> Printers:
+    """Who printed each unknown error."""
+    ranks: dict[str, set[int | None]] = {}
+    for fact in facts:
+        if fact.template is not None:
+            ranks.setdefault(fact.template, set()).add(fact.rank)
+    return {template: frozenset(found) for template, found in ranks.items()}
 
 
 def prints_zone(events: pl.DataFrame) -> bool:
@@ -122,7 +142,7 @@ _NUMBERS = (
 ).split()
 _TEXT = (
     "event_name role signature time_source log_file_path file_kind host_name clock_domain gpu severity_text process_group "
-    "collective_op exception_type"
+    "collective_op exception_type template"
 ).split()
 
 
@@ -164,6 +184,8 @@ def _fact(row: dict[str, object], *, zoned: bool) -> Fact:
         exit_code=get("exit_code"),  # type: ignore[arg-type]
         exception_type=get("exception_type"),  # type: ignore[arg-type]
         stack=get("exception_stacktrace"),  # type: ignore[arg-type]
+        template=get("template"),  # type: ignore[arg-type]
+        frame=get("frame"),  # type: ignore[arg-type]
         attributes=tuple((a["key"], a["value"]) for a in get("attributes") or ()),  # type: ignore[attr-defined]
     )
 

@@ -14,6 +14,7 @@ from correlator.graphs.episodes import HARDWARE_KERNEL, Episode
 from correlator.graphs.facts import Fact
 from correlator.graphs.firsts import Firsts
 from correlator.graphs.scene import WEAK, Scene
+from correlator.graphs.unknown import shared_by_many
 
 EXPLAINED_AT = 0.5
 SURE = 0.5
@@ -58,6 +59,7 @@ def find_roots(attempt: AttemptGraph) -> Roots:
     candidates = _waited_after(scene, candidates, ruled) or candidates
     candidates = _spoke_later(scene, candidates, ruled)
     candidates = _lived_on(scene, candidates, ruled)
+    candidates = _like_many(scene, candidates, ruled)
     candidates = _weaker(candidates, ruled)
     candidates = _external_after(scene, candidates, ruled)
     candidates = _later(scene, candidates, ruled)
@@ -153,6 +155,16 @@ def _bare_exception(episode: Episode) -> bool:
     return any(f.exception_type is not None for f in episode.facts) and all(
         f.inherited or f.printed_ns is None for f in episode.facts
     )
+
+
+def _like_many(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:
+    """Unknown errors that many ranks, or a healthy run, print give way to whatever else is there."""
+    reasons = shared_by_many(scene, candidates)
+    left = [episode for episode in candidates if episode.id not in reasons]
+    if not left:
+        return list(candidates)
+    ruled += [Ruled(e, reasons[e.id]) for e in candidates if e.id in reasons]
+    return left
 
 
 def _weaker(candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:

@@ -11,7 +11,7 @@ from correlator.core.model import ClockModel, Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Role
 from correlator.graphs.episodes import Episode, Life, Mark, Place, gap_of_windows, mark_of, onset_window, precedes
 from correlator.graphs.exits import ProcessEnd
-from correlator.graphs.facts import Fact, Window
+from correlator.graphs.facts import Fact, Printers, Window, printers_of
 from correlator.graphs.hubs import WaitHub
 
 
@@ -63,6 +63,8 @@ class Scene:
     """(rank, clock) -> printed time of the last step that the rank printed."""
     accused: frozenset[str] = frozenset()
     """Ids of the episodes that the verdict names, once it is known."""
+    healthy: frozenset[str] = frozenset()
+    """Moulds of the unknown errors that a run without failure printed."""
 
     @cached_property
     def by_id(self) -> dict[str, Episode]:
@@ -77,6 +79,11 @@ class Scene:
             for rank in hub.waiters:
                 found.setdefault(rank, []).append(index)
         return {rank: tuple(hubs) for rank, hubs in found.items()}
+
+    @cached_property
+    def printers(self) -> Printers:
+        """Who printed each unknown error."""
+        return printers_of(self.facts)
 
     @cached_property
     def by_rank(self) -> dict[int, tuple[Episode, ...]]:

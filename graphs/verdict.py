@@ -200,8 +200,20 @@ def _initiator(graph: AttemptGraph, roots: Roots, root: Episode) -> Initiator:
         time_uncertainty_ms=_uncertainty_ms(graph, _first_stamped(cited) or root.head),
         phase=phase,
         step=step,
-        evidence=tuple(evidence(fact) for fact in unique[:EVIDENCE_LINES]),
+        evidence=tuple(evidence(fact) for fact in _in_time(unique[:EVIDENCE_LINES])),
     )
+
+
+def _in_time(facts: Sequence[Fact]) -> list[Fact]:
+    """In order of time; a line without a time of its own stays behind the one that it was found with."""
+    stamped = [fact.aligned_ns for fact in facts if fact.aligned_ns is not None and not fact.inherited]
+    last_ns = min(stamped, default=0)
+    keyed: list[tuple[int, Fact]] = []
+    for fact in facts:
+        if fact.aligned_ns is not None and not fact.inherited:
+            last_ns = fact.aligned_ns
+        keyed.append((last_ns, fact))
+    return [fact for _, fact in sorted(keyed, key=lambda pair: pair[0])]
 
 
 def _first_stamped(facts: Sequence[Fact]) -> Fact | None:

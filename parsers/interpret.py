@@ -19,6 +19,7 @@ from correlator.parsers.records import STITCHERS
 from correlator.parsers.records.citing import cited
 from correlator.parsers.records.launcher import classified_rows, speaks_of_ray, with_ray_facts
 from correlator.parsers.table import CATALOGUE, UNCLASSIFIED_PRIORITY, PatternTable
+from correlator.parsers.templates import with_template
 from correlator.parsers.time_keeper import LineTime, TimeKeeper
 from correlator.parsers.timestamps_discovery import discover
 
@@ -117,7 +118,7 @@ class FileParser:
             events, extra = self._spoken_inside(view, record, events)
         events = [cited(event, record) for event in events]
         if events or extra:
-            tally.take(line, record, events + extra)
+            tally.take(line, record, [with_template(event) for event in (*events, *extra)])
         else:
             view.folded.add(line.byte_offset)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from correlator.advice.known import Known, is_shell_word, known_of
@@ -13,7 +14,7 @@ from correlator.advice.resume import resume_words
 from correlator.core.catalogue import Catalogue, Entry
 from correlator.core.model import Actions, Checkpoint, Initiator, Verdict
 from correlator.core.ranges import fold_hosts, fold_numbers
-from correlator.core.vocabulary import VerdictStatus
+from correlator.core.vocabulary import Context, Role, VerdictStatus
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,7 +50,8 @@ def advise(
     for other, others_entry, others_line in chosen[:_MOST_PLACES]:
         place = (other.node, others_entry.key)
         others = known_of(other, others_line, lines, checkpoint)
-        commands += _commands(others_entry, others, dialects, again=place in done)
+        useful = Useful(dialects, over=_is_over(other, lines), lustre=_on_lustre(lines))
+        commands += _commands(others_entry, others, useful, again=place in done)
         done.add(place)
     return Actions(
         first=" ".join(
@@ -84,27 +86,62 @@ def _dialects(events: pl.DataFrame | None) -> frozenset[str]:
     return frozenset(events["dialect"].cast(pl.String).unique())
 
 
-def _commands(entry: Entry, known: Known, dialects: frozenset[str], *, again: bool) -> list[str]:
-    """The commands of an entry with their values; `again` = for another rank of a node: only what asks its own process."""
-    wanted = [c for c in entry.commands if _at_hand(c, dialects) and (not again or _OF_PROCESS.search(c))]
-    filled = (known.command(command) for command in wanted)
-    return [
-        f"{command}  # TRAIN: your launch command" if _TRAIN in command else command for command in filled if command
-    ]
+@dataclass(frozen=True, slots=True)
+class Useful:
+    """What decides whether a command is of any use in this run."""
+
+    dialects: frozenset[str]
+    """Which programs wrote the logs."""
+    over: bool
+    """Some line shows the end of the process, or of the job."""
+    lustre: bool
+
+    def has(self, command: str, known: Known) -> bool:
+        """Whether a command of the catalogue can tell something here."""
+        tool = command.partition(" ")[0]
+        if any(tool in tools and not self.dialects & shown for shown, tools in _TOOLS.items()):
+            return False
+        if self.over and _OF_LIVING.search(command):
+            return False
+        if "lfs " in command and not self.lustre:
+            return False
+        return not (_TO_DUMP in command and "dumps" in known.values)
 
 
 _OF_PROCESS = re.compile(r"\{(?:pid|pci|gpu|device|worker_pid)\}")
+_OF_LIVING = re.compile(r"--pid \{pid\}|-p \{pid\}|/proc/\{pid\}")
+"""Asks a process that has to be there still."""
+_TO_DUMP = "TORCH_NCCL_DUMP_ON_TIMEOUT"
+"""Switches on what a run with dumps had switched on."""
 _TOOLS = {
-    frozenset({"slurm", "slurm_control"}): ("sacct", "scontrol", "squeue", "sbatch"),
+    frozenset({"slurm", "slurm_control"}): ("sacct", "scontrol", "squeue", "sbatch", "srun"),
     frozenset({"kubernetes"}): ("kubectl",),
     frozenset({"ray"}): ("ray",),
 }
 """Commands of a scheduler are of use only where the logs show that scheduler."""
+_ENDS = frozenset({Context.WORKER_FAILED, Context.CHILD_FAILED_ROW, Context.WORKER_SIGNALLED})
+_ENDS_OF_ALL = frozenset({Context.TASK_EXIT, Context.SCHEDULER_CANCELLED, Context.AGENT_SIGNALLED})
 
 
-def _at_hand(command: str, dialects: frozenset[str]) -> bool:
-    tool = command.partition(" ")[0]
-    return all(tool not in tools or dialects & shown for shown, tools in _TOOLS.items())
+def _is_over(initiator: Initiator, lines: Sequence[Line]) -> bool:
+    """Whether the accused process is gone by the word of a launcher, a scheduler or the process itself."""
+    if any(line.name in _ENDS_OF_ALL for line in lines):
+        return True
+    mine = [line for line in lines if line.rank is not None and line.rank == initiator.rank]
+    return any(line.name in _ENDS or line.role is Role.INITIATING for line in mine)
+
+
+def _on_lustre(lines: Sequence[Line]) -> bool:
+    return any("lustre" in line.body.lower() for line in lines)
+
+
+def _commands(entry: Entry, known: Known, useful: Useful, *, again: bool) -> list[str]:
+    """The commands of an entry with their values; `again` = for another rank of a node: only what asks its own process."""
+    wanted = [c for c in entry.commands if useful.has(c, known) and (not again or _OF_PROCESS.search(c))]
+    filled = (known.command(command) for command in wanted)
+    return [
+        f"{command}  # TRAIN: your launch command" if _TRAIN in command else command for command in filled if command
+    ]
 
 
 def _others(initiators: Sequence[Initiator]) -> str:

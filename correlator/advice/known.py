@@ -24,7 +24,8 @@ _DUMP_FILE = re.compile(r"(?:(?P<folder>.*)/)?(?P<prefix>[\w.-]*rank_)\d+")
 _GENERAL = {
     "pci": "the GPU", "gpu": "the GPU", "device": "the GPU", "frame": "the line that the traceback shows",
     "worker_pid": "the worker's pid", "peer": "the peer that it names", "path": "the path that the message names",
-    "file": "the log", "dumps": "the folder of the dumps", "dump_prefix": "the prefix of the dumps",
+    "file": "the log", "folder": "the folder that the message names",
+    "dumps": "the folder of the dumps", "dump_prefix": "the prefix of the dumps",
 }  # fmt: skip
 
 
@@ -76,10 +77,14 @@ def known_of(initiator: Initiator, line: Line | None, lines: Sequence[Line], che
         values |= {"file": initiator.evidence[0].file, "line": initiator.evidence[0].line}
     if line is not None:
         values |= {
+            "file": line.file,
+            "line": line.number,
             "frame": line.frame,
+            **_around(line.frame),
             "worker_pid": line.attributes.get("worker_pid"),
             "peer": line.attributes.get("peer"),
             "path": _path(line),
+            "folder": _folder(_path(line)),
         }
     return Known({name: str(value) for name, value in (values | _dumps(lines)).items() if value is not None})
 
@@ -104,6 +109,23 @@ def _uuid(gpu: str | None, lines: Sequence[Line]) -> str | None:
 def _path(line: Line) -> str | None:
     match = _QUOTED_PATH.search(line.body)
     return None if match is None else (match[1] or match[2]).rstrip(".,:;")
+
+
+def _folder(path: str | None) -> str | None:
+    """The folder that a path lies in: what was to be written there may not exist."""
+    return None if path is None else path.rstrip("/").rpartition("/")[0] or "/"
+
+
+_AROUND = 5
+
+
+def _around(frame: str | None) -> dict[str, str]:
+    """File and lines of a frame, for a tool that prints them; nothing where its path is not a whole one."""
+    file, _, number = (frame or "").rpartition(":")
+    if not file.startswith("/") or not number.isdigit():
+        return {}
+    line = int(number)
+    return {"frame_file": file, "frame_lines": f"{max(1, line - _AROUND)},{line + _AROUND}"}
 
 
 def _dumps(lines: Sequence[Line]) -> dict[str, str]:

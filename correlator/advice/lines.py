@@ -22,6 +22,7 @@ _CONTEXT = (
     Context.FLIGHT_RECORDER_DUMP,
     Context.WORKER_FAILED,
     Context.AGENT_SIGNALLED,
+    Context.WORKER_SIGNALLED,
     Context.CHILD_FAILED_ROW,
     Context.TASK_EXIT,
     Context.SCHEDULER_CANCELLED,
@@ -31,7 +32,10 @@ _CONTEXT = (
 """Besides faults and collateral."""
 _MOST_OF_A_KIND = 5_000
 """Rows of one event name that are looked at: enough for every rank of a large job, and bounded for a hostile log."""
-_TEXT = "event_name role signature log_file_path file_kind host_name gpu code_file_path process_group time_source"
+_TEXT = (
+    "event_name role signature log_file_path file_kind host_name gpu code_file_path process_group time_source "
+    "clock_domain template"
+)
 _PLAIN = (
     "line_number line_count rank local_rank process_pid attempt step exit_code code_line_number collective_seq body"
 )
@@ -69,6 +73,10 @@ class Line:
     aligned_ns: int | None = None
     inherited: bool = False
     """The time is that of an earlier line: a lower bound."""
+    domain: str | None = None
+    """Whose clock `printed_ns` is of."""
+    template: str | None = None
+    """Of an error that nothing knows: equal for all lines like it."""
     attributes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -129,5 +137,7 @@ def _lines(rows: pl.DataFrame) -> Iterator[Line]:
             printed_ns=row["printed_ns"],
             aligned_ns=row["aligned_ns"],
             inherited=row["time_source"] != TimeSource.EXPLICIT,
+            domain=row["clock_domain"],
+            template=row["template"],
             attributes={item["key"]: item["value"] for item in row["attributes"] or ()},
         )

@@ -7,17 +7,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from correlator.advice.bare import code_of_exit, plain_facts
+from correlator.advice.fragments import fragments_of
 from correlator.advice.known import Known, known_of
 from correlator.advice.lines import Line, lines_of
 from correlator.advice.readings import entry_for, read
 from correlator.core.catalogue import Catalogue, Entry
 from correlator.core.model import Checkpoint, Initiator, Verdict
-from correlator.core.vocabulary import FAULT_CLASS, Context, FaultCode, Role
+from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, Context, FaultCode, Role, VerdictStatus
 
 if TYPE_CHECKING:
     import polars as pl
 
 _ENDS = (Context.WORKER_FAILED, Context.CHILD_FAILED_ROW, Context.TASK_EXIT)
+_MENTIONED = 0.5
+"""Words without their frame may speak of another process, or of none."""
+_NO_VERDICT = Verdict(VerdictStatus.UNDETERMINED, 0.0, "")
+_XID_OF = {"43": CollateralKind.CONTEXT_POISONED, "45": CollateralKind.SECONDARY_ABORT}
+"""Xids that the driver prints in the wake of something else, and what that does to the process."""
 _EXACT, _GENERIC, _ECHO, _EXIT, _DRAGGED = 1.0, 0.35, 0.2, 0.25, 0.15
 """How much a line of each kind says about the cause."""
 _SURE = 0.9
@@ -26,6 +32,7 @@ _MOST_LINES = 20
 _UNKNOWN = "what failed: none of these lines is known to state a fault or its consequence"
 _TRAILING = "whether another rank had failed before: this is a part of one log"
 _TIMELESS = "when it happened, and so what came first: no line has a time"
+_QUOTED = "whether it happened here: the words stand alone or inside another sentence"
 _RANKLESS = "which rank printed it: no line says"
 
 
@@ -87,21 +94,31 @@ def read_paste(
 
 
 def read_plain(text: str, catalogue: Catalogue) -> Paste:
-    """The reading of lines that no known program wrote: what they say by themselves, or that nothing in them is known."""
+    """The reading of lines that no known program wrote: what they say by themselves, or that nothing in them is known.
+
+    Numbers that speak for themselves come first, then words of a known error that stand without their frame.
+    """
     facts = plain_facts(text, catalogue, alone=True)
-    found = [Match(entry, _EXIT, (), Known().prose(entry.first_action), sentence) for entry, sentence in facts]
+    found = [Match(entry, _EXIT, (), Known().prose(entry.first_action), sentence) for entry, sentence in facts][:1]
+    words: list[Line] = []
+    if not found:
+        words = list(fragments_of(text, catalogue))
+        found = [*_matches(_groups(words, catalogue, _MENTIONED).values(), _NO_VERDICT, words, Checkpoint())]
     best = found[0].entry if found else None
-    stays_open = best.cannot_tell if best is not None else (_UNKNOWN,)
-    return Paste(tuple(found[:1]), (*stays_open, _TIMELESS, _RANKLESS, _TRAILING), _fetch(best))
+    stays_open = list(best.cannot_tell) if best is not None else [_what_failed(words)]
+    if found and words:
+        stays_open.append(_QUOTED)
+    return Paste(tuple(found), (*stays_open, _TIMELESS, _RANKLESS, _TRAILING), _fetch(best))
 
 
-def _groups(lines: Sequence[Line], catalogue: Catalogue) -> dict[str, _Group]:
+def _groups(lines: Sequence[Line], catalogue: Catalogue, trust: float = 1.0) -> dict[str, _Group]:
     groups: dict[str, _Group] = {}
     broken: set[tuple[str, int | None]] = set()
     for line in lines:
         entry, weight = _judged(line, catalogue)
         if entry is None:
             continue
+        weight *= trust
         process = (line.file, line.rank)
         if process in broken and entry.key not in groups:
             weight *= _ECHO
@@ -118,6 +135,8 @@ def _judged(line: Line, catalogue: Catalogue) -> tuple[Entry | None, float]:
     if line.name in _ENDS:
         code = code_of_exit(line.exit_code)
         return (None, 0.0) if code is None else (entry_for(catalogue.entry(code), line), _EXIT)
+    if line.name == Context.XID and (kind := _XID_OF.get(line.attributes.get("xid", ""))) is not None:
+        return entry_for(catalogue.entry(kind, Role.COLLATERAL), line), _DRAGGED
     if line.role is Role.CONTEXT:
         return None, 0.0
     entry = catalogue.find(line.name, line.role)
@@ -207,7 +226,7 @@ def _known(group: _Group, line: Line | None, verdict: Verdict, lines: Sequence[L
 def _open(best: Entry | None, lines: Sequence[Line], events: pl.DataFrame) -> Iterable[str]:
     """What the lines leave open: of the message itself, and because they are only a part of a run."""
     if best is None:
-        yield _UNKNOWN
+        yield _what_failed(lines)
     else:
         yield from best.cannot_tell
     if events["timestamp"].null_count() == len(events):
@@ -215,6 +234,12 @@ def _open(best: Entry | None, lines: Sequence[Line], events: pl.DataFrame) -> It
     if all(line.rank is None for line in lines):
         yield _RANKLESS
     yield _TRAILING
+
+
+def _what_failed(lines: Sequence[Line]) -> str:
+    """That nothing says what failed; of an Xid that is no fault by itself, what it says."""
+    sentences = (read(line).sentence.rstrip(".") for line in lines if line.name == Context.XID)
+    return next((f"what failed before it: {sentence}" for sentence in sentences if sentence), _UNKNOWN)
 
 
 def _fetch(best: Entry | None) -> tuple[str, ...]:

@@ -39,6 +39,9 @@ def pattern_of(initiator: Initiator, lines: Sequence[Line], ranks_seen: int, wor
     None where it was not printed where the initiator is (it was inferred), or where too few ranks left a line to compare.
     """
     seen = [line for line in lines if line.name == initiator.fault and line.role is Role.INITIATING]
+    moulds = {line.template for line in seen if line.rank == initiator.rank and line.template is not None}
+    if moulds:  # an error that only its words tell from others of its code
+        seen = [line for line in seen if line.template in moulds]
     ranks = {line.rank for line in seen if line.rank is not None}
     nodes = {line.node for line in seen if line.node is not None}
     attempts = {line.attempt for line in seen}
@@ -50,8 +53,11 @@ def pattern_of(initiator: Initiator, lines: Sequence[Line], ranks_seen: int, wor
         words = f"of {ranks_seen} ranks only rank {initiator.rank} shows it: something of its own (data, GPU, node)"
         return Pattern(Spread.ONE_RANK, words)
     if world_size is not None and len(ranks) == world_size:
-        words = f"all {world_size} ranks show it: code, data or configuration, not one machine's hardware"
-        return Pattern(Spread.ALL_RANKS, words)
+        words = f"all {world_size} ranks show it: code, data or configuration"
+        apart = (
+            ", not one machine's hardware" if len(nodes) > 1 else "; they share a node, so it may be that node's too"
+        )
+        return Pattern(Spread.ALL_RANKS, words + apart)
     named = f"ranks {fold_numbers(ranks)}"
     if len(nodes) == 1:
         node = next(iter(nodes))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from correlator.advice.actions import finest
-from correlator.advice.kernel import KernelSays, KernelView, kernel_view
+from correlator.advice.kernel import KernelLogs, KernelSays, KernelView, kernel_view
 from correlator.advice.known import Known, known_of
 from correlator.advice.lines import Line, lines_of
 from correlator.advice.pattern import pattern_of
 from correlator.advice.readings import numbers_of
 from correlator.advice.watchdog import describe_progress
 from correlator.core.catalogue import Catalogue, Entry, Rival
-from correlator.core.files import FileReport
-from correlator.core.model import Checkpoint, Hypothesis, Initiator, Verdict
+from correlator.core.files import FileReport, Skipped
+from correlator.core.model import Checkpoint, ClockModel, Hypothesis, Initiator, Verdict
 from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, FaultClass, FaultCode, Role, VerdictStatus
 
 if TYPE_CHECKING:
@@ -59,11 +59,26 @@ _COMMUNICATION = frozenset({FaultCode.RANK_STALLED, FaultCode.COLLECTIVE_MISMATC
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What is known of a run beside its events and its verdict."""
+
+    reports: Sequence[FileReport] = ()
+    skipped: Sequence[Skipped] = ()
+    clocks: ClockModel = field(default_factory=lambda: ClockModel(()))
+    missing: Sequence[str] = ()
+    """Files that would tell more."""
+    world_size: int | None = None
+    healthy: bool = False
+    """A run without failure was given to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     """What the weighing looks at."""
 
     lines: Sequence[Line]
-    reports: Sequence[FileReport]
+    logs: KernelLogs
+    healthy: bool
     catalogue: Catalogue
     known: Known
     ranks_seen: int
@@ -75,10 +90,7 @@ def weigh(
     verdict: Verdict,
     catalogue: Catalogue,
     events: pl.DataFrame,
-    *,
-    reports: Sequence[FileReport] = (),
-    missing: Sequence[str] = (),
-    world_size: int | None = None,
+    given: Given | None = None,
 ) -> tuple[Hypothesis, ...]:
     """The hypotheses with a control each, and the rivals that the catalogue knows for the chosen fault.
 
@@ -87,18 +99,30 @@ def weigh(
     """
     if verdict.status is VerdictStatus.NO_FAILURE:
         return tuple(hypotheses)
-    lines = lines_of(events)
+    lines, given = lines_of(events), given or Given()
     if not verdict.initiators:
-        return _undetermined(hypotheses, lines, catalogue, missing)
+        return _undetermined(hypotheses, lines, catalogue, given.missing)
     initiator = verdict.initiators[0]
     entry, line = finest(initiator, lines, catalogue)
     known = known_of(initiator, line, lines, Checkpoint())
-    run = _Run(lines, reports, catalogue, known, events["rank"].drop_nulls().n_unique(), world_size)
+    damaged = frozenset(skip.path for skip in given.skipped)
+    logs = KernelLogs(given.reports, given.clocks, _domains(events), damaged)
+    ranks_seen = events["rank"].drop_nulls().n_unique()
+    run = _Run(lines, logs, given.healthy, catalogue, known, ranks_seen, given.world_size)
     view = _kernel(initiator, line, run)
     weighed = [_told_apart(hypothesis, entry, run) for hypothesis in hypotheses]
     weighed[:1] = [_supported(weighed[0], initiator, line, view, run)] if weighed else []
     rivals = _rivals(weighed, entry, initiator, view, run)
     return (*weighed, *rivals)
+
+
+def _domains(events: pl.DataFrame) -> dict[str, str]:
+    """File -> the clock that most of its events are of."""
+    import polars as pl
+
+    pairs = events.select(pl.col("log_file_path", "clock_domain").cast(pl.String)).drop_nulls()
+    counted = pairs.group_by("log_file_path", "clock_domain").len().sort("len", "clock_domain")
+    return {path: domain for path, domain, _ in counted.iter_rows()}
 
 
 def _undetermined(
@@ -131,7 +155,7 @@ def _kernel(initiator: Initiator, line: Line | None, run: _Run) -> KernelView | 
     if line is None or initiator.fault not in _GPU_CODES - _NOT_HARDWARE:
         return None
     placed = replace(line, node=initiator.node or line.node, gpu=initiator.gpu or line.gpu)
-    return kernel_view(placed, run.lines, run.reports)
+    return kernel_view(placed, run.lines, run.logs)
 
 
 def _supported(
@@ -145,19 +169,11 @@ def _supported(
         supports.append(sentence)
     if initiator.fault in _COMMUNICATION and (sentence := describe_progress(initiator.rank, run.lines)):
         supports.append(sentence)
+    if line is not None and line.template is not None and run.healthy:
+        supports.append("the run given as healthy prints no such error")
     if view is not None:
-        where = initiator.node or "its node"
-        match view.says:
-            case KernelSays.HARDWARE:
-                supports.append(f"{view.place} has a hardware Xid of the GPU at that time: hardware")
-            case KernelSays.SOFTWARE:
-                supports.append(f"{view.place} has an Xid of a fault in code at that time: software")
-            case KernelSays.CLEAN:
-                supports.append(f"{view.place} covers that time and has no Xid of the GPU: software")
-            case KernelSays.NOT_THEN:
-                contradicts.append(f"{view.place} does not cover that time: whether the GPU is to blame stays open")
-            case KernelSays.ABSENT:
-                contradicts.append(f"no kernel log of {where} is here: it would tell code from hardware")
+        speaks_for, words = view.told(initiator.node)
+        (supports if speaks_for else contradicts).append(words)
     return replace(hypothesis, supports=tuple(dict.fromkeys(supports)), contradicts=tuple(contradicts))
 
 

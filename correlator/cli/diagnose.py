@@ -21,6 +21,13 @@ ExitCode = Annotated[
     bool, typer.Option("--exit-code", help="Exit 10 if identified, 11 if tied, 12 if undetermined, 0 if no failure.")
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All evidence, the lines before it, every clock.")]
+Context = Annotated[
+    int | None, typer.Option("--context", min=0, metavar="N", help="Show N raw lines before the initiating event.")
+]
+Healthy = Annotated[
+    str | None,
+    typer.Option(metavar="RUN", help="A run of the same job that did not fail: what it prints too is no cause."),
+]
 Color = Annotated[ColorChoice, typer.Option("--color", help="When to use colours; NO_COLOR is honoured.")]
 
 
@@ -33,6 +40,8 @@ def diagnose(
     force: Force = False,
     exit_code: ExitCode = False,
     verbose: Verbose = False,
+    context: Context = None,
+    healthy: Healthy = None,
     quiet: Quiet = False,
     color: Color = ColorChoice.AUTO,
     workers: Workers = None,
@@ -53,7 +62,15 @@ def diagnose(
     from correlator.reports.details import Details
 
     with shown_progress(quiet=quiet) as progress:
-        opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
+        opened = open_run(
+            run,
+            workers=workers,
+            catalogue=catalogue or (),
+            progress=progress,
+            limits=limits_of(limit),
+            healthy=healthy,
+            context_lines=context or 0,
+        )
         diagnosis = opened.diagnosis
     chosen = ReportFormat.JSON if as_json else report or ReportFormat.TEXT
     details = Details(opened.events, opened.graph, opened.catalogue) if chosen in DETAILED else None
@@ -65,6 +82,7 @@ def diagnose(
             width=page_width(out),
             color=use_color(color, out),
             verbose=verbose,
+            context=context,
             details=details,
         )
     if exit_code:

@@ -15,7 +15,7 @@ import typer
 
 from correlator.cli.options import CatalogueFiles
 from correlator.cli.output import ColorChoice, page_width, standard_output, use_color
-from correlator.core.errors import UsageError
+from correlator.core.errors import NoLogsError, UsageError
 from correlator.core.vocabulary import CollateralKind, FaultCode
 
 _MOST_BYTES = 64 << 20
@@ -61,7 +61,7 @@ def explain(
     For example: correlator explain gpu_off_bus, or: tail -50 rank_3.log | correlator explain -
     """
     in_json = as_json or report is ExplainFormat.JSON
-    if code == "-" or (code.partition(".")[0] not in CODES and Path(code).is_file()):
+    if code == "-" or (_folded(code).partition(".")[0] not in CODES and Path(code).is_file()):
         _explain_lines(code, catalogue or (), in_json=in_json, color=color)
     else:
         _explain_code(code, catalogue or (), in_json=in_json, color=color)
@@ -73,11 +73,11 @@ def _explain_code(code: str, catalogue: Sequence[Path], *, in_json: bool, color:
     from correlator.reports.entries import render_entry
 
     known = load_catalogue(catalogue)
-    entries = known.keyed(code)
+    entries = known.keyed(code) or known.keyed(_folded(code))
     if not entries:
         finer = (variant.entry.key for entry in known.entries for variant in entry.variants)
         names = list(finer) if "." in code else CODES
-        close = get_close_matches(code, names, n=3)
+        close = get_close_matches(_folded(code), names, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else "correlator catalogue lists the codes"
         raise UsageError(f"no such code: {code}", hint=hint)
     with standard_output() as out:
@@ -88,6 +88,11 @@ def _explain_code(code: str, catalogue: Sequence[Path], *, in_json: bool, color:
         for index, entry in enumerate(entries):
             out.write("\n" if index else "")
             render_entry(entry, out, width=page_width(out), color=use_color(color, out))
+
+
+def _folded(code: str) -> str:
+    """A code as it is spelt in the catalogue: `GPU-Off-Bus` is gpu_off_bus."""
+    return code.strip().lower().replace("-", "_").replace(" ", "_")
 
 
 def _explain_lines(target: str, catalogue: Sequence[Path], *, in_json: bool, color: ColorChoice) -> None:
@@ -108,8 +113,12 @@ def _as_file(target: str) -> Iterator[Path]:
     if target != "-":
         yield Path(target)
         return
+    from correlator.cli.explained import PASTED
+
+    if sys.stdin is None:  # `<&-`
+        raise NoLogsError("nothing to explain: standard input is closed")
     data = sys.stdin.buffer.read(_MOST_BYTES)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "pasted.txt"
+        path = Path(folder) / PASTED
         path.write_bytes(data)
         yield path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -16,28 +17,54 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES = 1 << 20
 _MOST_SHOWN = 5
+PASTED = "pasted.txt"
+"""A name that says nothing of ranks or nodes."""
 
 
 def read_lines(path: Path, catalogue: Sequence[Path] = ()) -> Paste:
-    """The reading of a file of pasted lines. Raises InputError where it cannot be read or is empty."""
-    from correlator.advice import read_paste, read_plain
+    """The reading of a file of pasted lines. Raises InputError where it cannot be read or is empty.
+
+    Where nothing in it is known as it stands, it is read again without the marks that mail or an editor put around lines,
+    and then searched for words of an error that stand alone.
+    """
+    from correlator.advice import read_plain, tidy
     from correlator.core.catalogue import load_catalogue
+
+    text = _head(path)
+    paste = _as_log(path, catalogue)
+    if paste is not None and paste.matches:
+        return paste
+    if (bare := tidy(text)) != text:
+        with tempfile.TemporaryDirectory() as folder:
+            tidied = Path(folder) / PASTED
+            tidied.write_text(bare, encoding="utf-8", errors="replace")
+            again = _as_log(tidied, catalogue)
+        if again is not None and again.matches:
+            return again
+    if paste is None and not text.strip():
+        raise NoLogsError("nothing to explain: the text is empty", hint="paste a traceback, or some lines of a log")
+    plain = read_plain(bare, load_catalogue(catalogue))
+    return plain if plain.matches or paste is None else paste
+
+
+def _as_log(path: Path, catalogue: Sequence[Path]) -> Paste | None:
+    """The reading of lines that a known program wrote; None where it wrote none of them."""
+    from correlator.advice import read_paste
     from correlator.pipeline import open_run
 
     try:
         run = open_run(path, workers=1, catalogue=catalogue)
     except NoLogsError:  # a few lines of anything may be pasted: that none is known is an answer
-        text = _head(path)
-        if not text.strip():
-            raise
-        return read_plain(text, load_catalogue(catalogue))
+        return None
     return read_paste(run.events, run.findings.verdict, run.findings.checkpoint, run.catalogue, _head(path))
 
 
 def _head(path: Path) -> str:
     """The beginning of the lines as text, for facts that are no event."""
     with path.open("rb") as stream:
-        return stream.read(_HEAD_BYTES).decode("utf-8", "replace")
+        data = stream.read(_HEAD_BYTES)
+    codec = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    return data.decode(codec, "replace").replace("\0", "")
 
 
 def entry_values(entry: Entry) -> dict[str, object]:

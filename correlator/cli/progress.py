@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +43,8 @@ class BarProgress:
 @contextmanager
 def shown_progress(*, quiet: bool) -> Iterator[Progress]:
     """Progress for a person who watches stderr; nothing for everybody else."""
-    if quiet or sys.stderr is None or not sys.stderr.isatty():  # None where the shell closed it, as cron may
+    plain = sys.stderr is None or not sys.stderr.isatty()  # None where the shell closed it, as cron may
+    if quiet or plain or os.environ.get("TERM") in {"dumb", "unknown"}:  # which cannot take a bar away again
         yield NoProgress()
         return
     from rich.console import Console

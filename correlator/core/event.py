@@ -45,6 +45,8 @@ class Event:
     severity: Severity | None = None
     body: str = ""
     """The message without prefixes; for a record, the decisive line."""
+    template: str | None = None
+    """The message with everything that varies masked; only of messages that nothing knows better than by their words."""
 
     host_name: str | None = None
     process_pid: int | None = None

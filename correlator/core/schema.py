@@ -58,6 +58,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("severity_number", Kind.UINT8, "OpenTelemetry severity, 1-24.", otel="SeverityNumber"),
     Column("severity_text", Kind.LABEL, "OpenTelemetry severity text.", otel="SeverityText"),
     Column("body", Kind.TEXT, "Message without prefixes.", otel="Body"),
+    Column(
+        "template",
+        Kind.LABEL,
+        "Of an error that nothing knows: its message with numbers, names and places masked, equal for all like it.",
+    ),
     Column("event_name", Kind.LABEL, "Fault code, collateral kind or context name.", nullable=False, otel="EventName"),
     Column("role", Kind.LABEL, "initiating, collateral or context.", nullable=False),
     Column("signature", Kind.LABEL, "Id of the pattern that recognised the line.", nullable=False),

@@ -6,6 +6,7 @@ the event table and the causal graph (see `DetailedRenderer`) is listed in `DETA
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
@@ -52,16 +53,25 @@ def render(
     width: int = 100,
     color: bool = False,
     verbose: bool = False,
+    context: int | None = None,
     details: Details | None = None,
 ) -> None:
     """Write a report of a diagnosis to a text stream, with credentials masked, also in the details where they are given.
+
+    `context` is how many of the raw lines before the initiating event a report shows that would show none or all of them;
+    JSON always holds those that were kept, and no fewer than asked for.
 
     >>> import sys
     >>> render(diagnosis, sys.stdout, report=ReportFormat.JSON)  # doctest: +SKIP
     """
     from correlator.reports.cleaning import shareable
 
+    if context is not None and report is not ReportFormat.JSON:
+        diagnosis = replace(diagnosis, context=diagnosis.context[-context:] if context else ())
     module = import_module(f"{__name__}.{report.value}")
+    if report is ReportFormat.TEXT and context is not None:
+        module.render(shareable(diagnosis), out, width=width, color=color, verbose=verbose, context=True)
+        return
     if report not in DETAILED:
         cast("Renderer", module.render)(shareable(diagnosis), out, width=width, color=color, verbose=verbose)
         return

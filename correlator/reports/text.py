@@ -13,14 +13,14 @@ from correlator.reports.text_details import MOST_MISSING, details
 _MOST_INITIATORS = 4
 
 
-def render(diagnosis: Diagnosis, out: TextIO, *, width: int, color: bool, verbose: bool) -> None:
-    """Write the report; `verbose` adds the context lines and unfolds evidence, clocks and rivals."""
+def render(diagnosis: Diagnosis, out: TextIO, *, width: int, color: bool, verbose: bool, context: bool = False) -> None:
+    """Write the report; `verbose` adds the context lines (as `context` alone does) and unfolds evidence, clocks and rivals."""
     page = Page(out, width=width, color=color)
     _headline(page, diagnosis)
     page.gap()
     _accused(page, diagnosis)
     _remedy(page, diagnosis)
-    details(page, diagnosis, verbose=verbose)
+    details(page, diagnosis, verbose=verbose, context=context)
 
 
 def _headline(page: Page, diagnosis: Diagnosis) -> None:

@@ -23,7 +23,7 @@ _KIND_WIDTH = 26
 _INDENT = LABEL_WIDTH + 2
 
 
-def details(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
+def details(page: Page, diagnosis: Diagnosis, *, verbose: bool, context: bool = False) -> None:
     """All sections that have something to say, most needed first."""
     _evidence(page, diagnosis, verbose=verbose)
     _collateral(page, diagnosis.collateral, verbose=verbose)
@@ -31,7 +31,7 @@ def details(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     _checkpoint(page, diagnosis)
     _clocks(page, diagnosis.clocks, verbose=verbose)
     _gaps(page, diagnosis, verbose=verbose)
-    if verbose:
+    if verbose or context:
         _context(page, diagnosis)
     _footer(page, diagnosis)
 
@@ -98,13 +98,16 @@ def _hypotheses(page: Page, diagnosis: Diagnosis, *, verbose: bool) -> None:
     if not hypotheses or (alone and not verbose):
         return
     page.heading("Explanations weighed")
-    for hypothesis in hypotheses if verbose else hypotheses[:_MOST_RIVALS]:
-        _hypothesis(page, hypothesis)
+    shown = hypotheses if verbose else hypotheses[:_MOST_RIVALS]
+    for index, hypothesis in enumerate(shown):
+        again = any(other.control == hypothesis.control for other in shown[index + 1 :])
+        _hypothesis(page, hypothesis, control="" if again else hypothesis.control)
     if not verbose and len(hypotheses) > _MOST_RIVALS:
         _more(page, f"{len(hypotheses) - _MOST_RIVALS} less likely")
 
 
-def _hypothesis(page: Page, hypothesis: Hypothesis) -> None:
+def _hypothesis(page: Page, hypothesis: Hypothesis, *, control: str) -> None:
+    """One explanation; a control that parts it from a later one is shown there, once."""
     percent = f"{min(0.99, max(0.0, hypothesis.probability)) * 100:>3.0f} %"
     who = named(hypothesis.initiators)
     what = f", {hypothesis.fault.value}" if hypothesis.fault is not None else ""
@@ -112,8 +115,8 @@ def _hypothesis(page: Page, hypothesis: Hypothesis) -> None:
     for label, words in (("for", hypothesis.supports), ("against", hypothesis.contradicts)):
         for index, item in enumerate(dict.fromkeys(words)):
             page.row((label if index == 0 else "", "dim"), styled(item), indent=_INDENT)
-    if hypothesis.control:
-        page.row(("to tell", "dim"), styled(hypothesis.control), indent=_INDENT)
+    if control:
+        page.row(("to tell", "dim"), styled(control), indent=_INDENT)
 
 
 def _checkpoint(page: Page, diagnosis: Diagnosis) -> None:

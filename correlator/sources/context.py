@@ -3,12 +3,49 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
-from correlator.core.files import LogFile
+from correlator.core.files import LogFile, RunHints
+from correlator.core.vocabulary import FileKind
+from correlator.parsers.base import FileContext
+from correlator.parsers.peel import clean, peel
 from correlator.sources.streams import open_stream
 
 MAX_LINE_BYTES = 4096
+MOST_WRITERS = 64
+"""Of a merged file so many times the lines asked for are searched for those of one writer."""
+_MOST_SEARCHED = 20_000
 _CHUNK = 1 << 20
+_MERGED = frozenset({FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.RAY_LOG})
+
+_Writer = tuple[int | None, int | None, int | None, int | None]
+
+
+def writer_lines_before(file: LogFile, line_number: int, count: int) -> list[tuple[int, str]]:
+    """Up to `count` lines that end with `line_number` (1-based), of its writer alone where lines say who wrote them.
+
+    In a file of many ranks the lines of the other ranks are left out, and lines without a name too; see lines_before.
+    """
+    searched = min(count * MOST_WRITERS, max(count, _MOST_SEARCHED)) if file.kind in _MERGED else count
+    lines = lines_before(file, line_number, searched)
+    return _of_one_writer(lines, file)[-count:] if file.kind in _MERGED else lines
+
+
+def _of_one_writer(lines: Sequence[tuple[int, str]], file: LogFile) -> list[tuple[int, str]]:
+    if not lines:
+        return []
+    context = FileContext(file.path, file.kind, file.hints, RunHints())
+    writer = _writer(lines[-1][1], context)
+    if not any(value is not None for value in writer):
+        return list(lines)
+    return [line for line in lines if _writer(line[1], context) == writer]
+
+
+def _writer(text: str, context: FileContext) -> _Writer:
+    """What the prefixes of a line say about who wrote it."""
+    prefix, _ = peel(clean(text), context)
+    pid = prefix.pid if prefix.rank is None and prefix.local_rank is None and prefix.task_id is None else None
+    return (prefix.rank, prefix.local_rank, prefix.task_id, pid)
 
 
 def lines_before(file: LogFile, line_number: int, count: int) -> list[tuple[int, str]]:

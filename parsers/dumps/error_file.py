@@ -16,6 +16,7 @@ from correlator.parsers.base import FileContext
 from correlator.parsers.classify import Classification, classify_exception, decide
 from correlator.parsers.dialects.support import with_attributes
 from correlator.parsers.exceptions import innermost_user_frame, parse_traceback
+from correlator.parsers.templates import with_template
 
 DIALECT = "error_file"
 MAX_BYTES = 16 << 20
@@ -110,7 +111,7 @@ def _classified(report: _Report, context: FileContext) -> Event:
         code_file_path=frame.path if frame else None,
         code_line_number=frame.line if frame else None,
     )
-    return with_attributes(event, error_code=report.error_code)
+    return with_template(with_attributes(event, error_code=report.error_code))
 
 
 def _split(message: str) -> tuple[str, str]:

@@ -157,14 +157,18 @@ def _describe(hit: Hit, table: PatternTable) -> Iterable[Event]:
     record = hit.record
     if record is None:
         return [hit.make()]
-    decision = decide(parse_exceptions(record.messages), table)
+    blocks = parse_exceptions(record.messages)
+    decision = decide(blocks, table)
     if decision is None:
+        frame = blocks[-1].user_frame if blocks else None
         return [
             hit.make(
                 event_name=Context.MESSAGE,
                 role=Role.CONTEXT,
                 signature=UNFINISHED,
                 exception_stacktrace=stack_text(record),
+                code_file_path=frame.path if frame else None,
+                code_line_number=frame.line if frame else None,
                 line_count=len(record.lines),
             )
         ]

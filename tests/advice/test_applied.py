@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from correlator.advice import advise, weigh
-from correlator.advice.kernel import KernelSays, kernel_view
+from correlator.advice import Given, advise, weigh
+from correlator.advice.kernel import KernelLogs, KernelSays, kernel_view
 from correlator.advice.known import Known, job_of
 from correlator.advice.lines import Line
 from correlator.advice.pattern import Spread, pattern_of
@@ -19,8 +20,8 @@ from correlator.advice.watchdog import describe_progress, progress_of
 from correlator.core.catalogue import load_catalogue
 from correlator.core.catalogue.model import PLACEHOLDERS
 from correlator.core.files import FileReport
-from correlator.core.model import Checkpoint, Evidence, Hypothesis, Initiator, Verdict
-from correlator.core.vocabulary import FAULT_CLASS, FaultCode, FileKind, Role, VerdictStatus
+from correlator.core.model import Checkpoint, ClockEstimate, ClockModel, Evidence, Hypothesis, Initiator, Verdict
+from correlator.core.vocabulary import FAULT_CLASS, ClockStatus, FaultCode, FileKind, Role, VerdictStatus
 from tests.helpers_events import event, log, table
 
 CATALOGUE = load_catalogue()
@@ -134,7 +135,7 @@ def test_the_job_is_named_only_where_there_is_one() -> None:
 
 
 def weighed(verdict: Verdict, *given: Hypothesis, **more: Any) -> tuple[Hypothesis, ...]:
-    return weigh(given, verdict, CATALOGUE, EVENTS, **more)
+    return weigh(given, verdict, CATALOGUE, EVENTS, Given(**more))
 
 
 @pytest.mark.parametrize("fault", list(FaultCode))
@@ -174,35 +175,89 @@ def report(**fields: Any) -> FileReport:
     return FileReport("kern.log", FileKind.KERNEL_LOG, node="node03", **fields)
 
 
+def xid(name: str, number: int, at_s: int = 95, **fields: Any) -> Line:
+    """A line of a kernel log of node03, of GPU 3b unless told otherwise."""
+    values: dict[str, Any] = {"node": "node03", "gpu": "0000:3b:00", "domain": "node03", "file_kind": "kernel_log"}
+    return line(name, attributes={"xid": str(number)}, aligned_ns=at_s * SECOND, **(values | fields))
+
+
+FAILED_AT = 100 * SECOND
+FAILED = line(
+    "cuda_illegal_address", node="node03", gpu="0000:3b:00", printed_ns=FAILED_AT, aligned_ns=FAILED_AT, domain="node03"
+)
+
+
 @pytest.mark.parametrize(
     ("lines", "reports", "says"),
     [
-        ([line("gpu_off_bus", node="node03", gpu="0000:3b:00", attributes={"xid": "79"}, aligned_ns=95 * SECOND, file_kind="kernel_log")], [], KernelSays.HARDWARE),
-        ([line("gpu_off_bus", node="node03", gpu="0000:5d:00", attributes={"xid": "79"}, aligned_ns=95 * SECOND, file_kind="kernel_log")], [], KernelSays.ABSENT),
-        ([line("gpu_off_bus", node="node04", gpu="0000:3b:00", attributes={"xid": "79"}, aligned_ns=95 * SECOND, file_kind="kernel_log")], [], KernelSays.ABSENT),
-        ([line("gpu_off_bus", node="node03", gpu="0000:3b:00", attributes={"xid": "79"}, aligned_ns=-9000 * SECOND, file_kind="kernel_log")], [], KernelSays.ABSENT),
-        ([line("gpu_mmu_fault", node="node03", gpu="0000:3b:00", attributes={"xid": "31"}, aligned_ns=99 * SECOND, file_kind="kernel_log")], [], KernelSays.SOFTWARE),
+        ([xid("gpu_off_bus", 79)], [], KernelSays.HARDWARE),
+        ([xid("gpu_ecc_dbe", 94)], [report(first_time_ns=0, last_time_ns=200 * SECOND)], KernelSays.HARDWARE),
+        ([xid("gpu_off_bus", 79, gpu="0000:5d:00")], [], KernelSays.ABSENT),
+        ([xid("gpu_off_bus", 79, node="node04")], [], KernelSays.ABSENT),
+        ([xid("gpu_off_bus", 79, at_s=-9000)], [], KernelSays.ABSENT),
+        ([xid("gpu_off_bus", 79, at_s=-9000)], [report(first_time_ns=0, last_time_ns=200 * SECOND)], KernelSays.CLEAN),
+        ([xid("gpu_off_bus", 79, gpu=None)], [], KernelSays.NEARBY),
+        ([xid("gpu_mmu_fault", 31, at_s=99)], [], KernelSays.SOFTWARE),
+        ([xid("gpu_mmu_fault", 31, at_s=99), xid("gpu_ecc_dbe", 48, at_s=98)], [], KernelSays.HARDWARE),
         ([], [report(first_time_ns=0, last_time_ns=200 * SECOND)], KernelSays.CLEAN),
         ([], [report(first_time_ns=0, last_time_ns=50 * SECOND)], KernelSays.NOT_THEN),
+        ([], [report(first_time_ns=150 * SECOND, last_time_ns=200 * SECOND)], KernelSays.NOT_THEN),
         ([], [report()], KernelSays.NOT_THEN),
         ([], [], KernelSays.ABSENT),
     ],
-)  # fmt: skip
+)
 def test_the_kernel_log_tells_hardware_from_software(
     lines: list[Line], reports: list[FileReport], says: KernelSays
 ) -> None:
-    """Only an Xid of the same GPU, node and time counts, and only a log that covers the time is clean."""
-    failed = line(
-        "cuda_illegal_address", node="node03", gpu="0000:3b:00", printed_ns=100 * SECOND, aligned_ns=100 * SECOND
+    """Only an Xid of the same GPU, node and time counts, and only a log whose lines span the time is clean."""
+    view = kernel_view(FAILED, lines, KernelLogs(reports))
+    assert view.says is says
+    settled, words = view.told("node03")
+    assert settled == (says in {KernelSays.HARDWARE, KernelSays.SOFTWARE, KernelSays.CLEAN})
+    assert ("node03" in words) or ("kern.log" in words) or ("rank_3.log" in words)
+
+
+def test_an_xid_of_the_node_is_not_that_of_a_process_whose_gpu_nobody_named() -> None:
+    """Eight GPUs share a node: without an address on both sides the Xid may be a neighbour's."""
+    view = kernel_view(replace(FAILED, gpu=None), [xid("gpu_off_bus", 79)], KernelLogs())
+    assert view.says is KernelSays.NEARBY
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "half_s", "says"),
+    [(18_000, 1, KernelSays.CLEAN), (18_000, 120, KernelSays.NOT_THEN), (0, 1, KernelSays.NOT_THEN)],
+)
+def test_a_kernel_log_in_another_zone_covers_what_it_covers(ahead_s: int, half_s: int, says: KernelSays) -> None:
+    """Its span is compared on the corrected clock, and only where the clocks leave no doubt."""
+    half = half_s * 1000.0
+    kernel = ClockEstimate(
+        "node03 (kernel)",
+        ahead_s * 1e3,
+        (ahead_s * 1e3 - half, ahead_s * 1e3 + half),
+        0.0,
+        None,
+        5,
+        ClockStatus.ALIGNED,
     )
-    assert kernel_view(failed, lines, reports).says is says
+    own = ClockEstimate("node03", 0.0, (0.0, 0.0), 0.0, None, 5, ClockStatus.ALIGNED)
+    zoned = report(first_time_ns=18_000 * SECOND, last_time_ns=18_200 * SECOND)
+    logs = KernelLogs([zoned], ClockModel((own, kernel)), {"kern.log": "node03 (kernel)"})
+    assert kernel_view(FAILED, [], logs).says is says
+    unknown = KernelLogs([zoned], ClockModel((own, kernel)))
+    assert kernel_view(FAILED, [], unknown).says is KernelSays.NOT_THEN, "nothing says which clock the file prints"
+
+
+def test_a_damaged_kernel_log_is_not_clean() -> None:
+    """What a part that could not be read would say, nobody knows."""
+    logs = KernelLogs([report(first_time_ns=0, last_time_ns=200 * SECOND)], damaged=frozenset({"kern.log"}))
+    assert kernel_view(FAILED, [], logs).says is KernelSays.NOT_THEN
 
 
 def test_a_hardware_xid_excludes_code_as_a_rival() -> None:
     """With the kernel log's word for hardware, an assert of the data is no open rival of a launch failure."""
     events = table([
-        (log("node03/kern.log", FileKind.KERNEL_LOG, node="node03"), [event("gpu_off_bus", 7, seconds=5, host_name="node03", attributes={"xid": "79"})]),
-        (log("rank_3.log", FileKind.RANK_LOG), [event("cuda_launch_failure", 9, seconds=6, host_name="node03", rank=3)]),
+        (log("node03/kern.log", FileKind.KERNEL_LOG, node="node03"), [event("gpu_off_bus", 7, seconds=5, host_name="node03", gpu="0000:3b:00", attributes={"xid": "79"})]),
+        (log("rank_3.log", FileKind.RANK_LOG), [event("cuda_launch_failure", 9, seconds=6, host_name="node03", gpu="0000:3b:00", rank=3)]),
     ])  # fmt: skip
     chosen = initiator(FaultCode.CUDA_LAUNCH_FAILURE, rank=3, node="node03", file="rank_3.log", line=9)
     found = weigh([Hypothesis(("rank 3",), FaultCode.CUDA_LAUNCH_FAILURE, 0.8)], identified(chosen), CATALOGUE, events)
@@ -216,6 +271,7 @@ def test_a_hardware_xid_excludes_code_as_a_rival() -> None:
         ([(0, "node01", 0), (1, "node01", 0)], 16, Spread.ONE_NODE),
         ([(0, "node01", 0), (9, "node02", 0)], 16, Spread.SOME_RANKS),
         ([(0, "node01", 0), (1, "node01", 0)], 2, Spread.ALL_RANKS),
+        ([(0, "node01", 0), (1, "node02", 0)], 2, Spread.ALL_RANKS),
         ([(3, "node01", 0), (3, "node01", 1)], 16, Spread.SAME_PLACE_AGAIN),
         ([(3, "node01", 0), (9, "node02", 1)], 16, Spread.MOVES),
     ],
@@ -226,6 +282,17 @@ def test_the_pattern_of_ranks(places: list[tuple[int, str, int]], world: int, sp
     found = pattern_of(initiator(FaultCode.CUDA_OOM, rank=places[0][0], node=places[0][1]), lines, 16, world)
     assert found is not None
     assert found.spread is spread
+    one_machine = len({node for _, node, _ in places}) == 1
+    assert ("not one machine's hardware" in found.sentence) == (spread is Spread.ALL_RANKS and not one_machine)
+
+
+def test_the_pattern_of_an_unknown_error_is_that_of_its_words() -> None:
+    """63 ranks that raise something else do not make an exception of one rank a common one."""
+    own = line("python_exception", rank=3, node="node01", template="KeyError: <text>")
+    others = [line("python_exception", rank=rank, node="node02", template="RuntimeError: gone") for rank in range(4, 9)]
+    found = pattern_of(initiator(FaultCode.PYTHON_EXCEPTION, rank=3, node="node01"), [own, *others], 16, 16)
+    assert found is not None
+    assert found.spread is Spread.ONE_RANK
 
 
 def test_no_pattern_without_others_to_compare() -> None:

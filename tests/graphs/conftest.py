@@ -127,13 +127,13 @@ class RunBuilder:
             )
         )
 
-    def judge(self) -> Findings:
+    def judge(self, healthy: frozenset[str] = frozenset()) -> Findings:
         schema = polars_schema()
         time = {"timestamp", "time_aligned", "observed_timestamp"}
         raw = {name: (pl.Int64 if name in time else dtype) for name, dtype in schema.items()}
         rows = [{name: row.get(name) for name in schema} for row in self.rows]
         table = pl.DataFrame(rows, schema=raw).with_columns(pl.col(name).cast(schema[name]) for name in time)
-        return judge(RunFacts(table, self.topology(), self.clocks(), self.reports))
+        return judge(RunFacts(table, self.topology(), self.clocks(), self.reports, healthy=healthy))
 
 
 @pytest.fixture

@@ -11,14 +11,16 @@ from correlator.core.errors import CatalogueError
 from correlator.core.vocabulary import FaultClass, Role
 
 PLACEHOLDERS: frozenset[str] = frozenset(
-    "rank local_rank device node gpu pci pid step checkpoint file line frame worker_pid peer path job dumps dump_prefix".split()
+    "rank local_rank device node gpu pci pid step checkpoint file line frame worker_pid peer path folder frame_file "
+    "frame_lines job dumps dump_prefix".split()
 )
 """Names that commands, first action, verification and controls may hold in braces.
 
 A command without its value is left out, prose says `the node` instead. `gpu` is the PCI address as the kernel log
 prints it (0000:3b:00), `pci` as nvidia-smi takes it (0000:3b:00.0), `device` what CUDA_VISIBLE_DEVICES takes (a UUID,
-else the local rank), `frame` the innermost line of the user's code, `path` what the message names, `dumps` the folder
-of the flight-recorder dumps and `dump_prefix` the beginning of their names.
+else the local rank), `frame` the innermost line of the user's code, `frame_file` and `frame_lines` (`83,93`) the same for a
+tool, `path` what the message names, `folder` the folder that it lies in, `dumps` the folder of the flight-recorder dumps
+and `dump_prefix` the beginning of their names.
 """
 
 
