@@ -23,7 +23,7 @@ from correlator.core.model import Diagnosis
 from correlator.core.ranges import unfold_hosts, unfold_numbers
 
 _PLACE = re.compile(r"(?<![\w/])([\w.-]+(?:/[\w.-]+)*\.(?:log|out|err|txt|json)(?:\.gz)?):(\d+)")
-_RANKS = re.compile(r"\branks? (\d[\d,-]*)")
+_RANKS = re.compile(r"(?<!\bother )\branks? (\d[\d,-]*)")
 _NODES = re.compile(
     r'(?:ssh |NodeName="|--exclude="|--nodelist=|cordon |describe node |\brank \d+ on (?!another\b))([\w.,\[\]-]+)'
 )
@@ -103,11 +103,16 @@ def _in_words(words: str, world: int | None, given: Given) -> Iterator[str]:
 
 def _held(value: str, kind: str, given: Given) -> bool:
     if kind == "GPU":
-        return given.has(value.partition(".")[0])
+        return _gpu_held(value.partition(".")[0], given)
     if kind != "path" or given.has(value):
         return given.has(value)
     frame = _FRAME.fullmatch(value)
     return frame is not None and given.has(f'"{frame[1]}", line {frame[2]}')
+
+
+def _gpu_held(address: str, given: Given) -> bool:
+    """As the kernel prints it (0000:3b:00), or as NCCL does (busId 3b000)."""
+    return given.has(address) or given.has(f"busId {address.partition(':')[2].replace(':', '').lstrip('0')}0")
 
 
 def _in_values(diagnosis: Diagnosis, given: Given) -> Iterator[str]:
@@ -117,7 +122,7 @@ def _in_values(diagnosis: Diagnosis, given: Given) -> Iterator[str]:
             yield f"node {initiator.node}"
         if initiator.pid is not None and not given.has(str(initiator.pid)):
             yield f"pid {initiator.pid}"
-        if initiator.gpu is not None and not given.has(initiator.gpu):
+        if initiator.gpu is not None and not _gpu_held(initiator.gpu, given):
             yield f"GPU {initiator.gpu}"
     checkpoint = diagnosis.checkpoint
     for name in (checkpoint.last_complete, checkpoint.safe_to_resume_from):
