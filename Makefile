@@ -3,11 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 DEMO ?= sample_runs/sim-dataloader-stall-merged-5s-319/run
+MINUTES ?= 30
 CASES ?= ../shared/cases
 SCORER = $(CASES)/../tools/score.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test venv check lint types imports format score laws clean
+.PHONY: help demo test venv check lint types imports format score laws fuzz clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,8 +44,11 @@ score: $(VENV)/.installed ## Score the verdicts on labelled cases (CASES=FOLDER)
 laws: $(VENV)/.installed ## Change the form of all labelled cases, and show each verdict that changes with it (CASES=FOLDER)
 	$(BIN)/python -m benchmarks.degradation $(CASES) --groups changes
 
+fuzz: $(VENV)/.installed-fuzz ## Search for inputs that break a law (MINUTES=30, ARGS="--only lines,properties")
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(ARGS)
+
 clean: ## Remove .venv and all caches
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz .import_linter_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The package itself is installed in place, so only a change of what it needs calls for another installation.
@@ -57,4 +61,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) install --constraint constraints.txt 'pip>=25.1'
 	$(PIP) install --constraint constraints.txt --group dev
+	@touch $@
+
+$(VENV)/.installed-fuzz: $(VENV)/.installed-dev
+	$(PIP) install --constraint constraints.txt --group fuzz
 	@touch $@

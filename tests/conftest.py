@@ -22,6 +22,7 @@ from correlator.core.model import (
 from correlator.core.vocabulary import ClockStatus, FaultClass, FaultCode, Phase, VerdictStatus
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fuzz", parent=settings.get_profile("house"), max_examples=400, print_blob=True)
 settings.load_profile("house")
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4245, name=python3, GPU has fallen off the bus."

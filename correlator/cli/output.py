@@ -81,6 +81,8 @@ def atomic_path(path: Path, *, force: bool) -> Iterator[Path]:
             yield draft
             check_output(path, force=force)
             draft.replace(final)
+        except OutputError as error:
+            raise OutputError(str(error).replace(str(draft), str(path)), hint=error.hint) from error
         except OSError as error:
             raise OutputError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:

@@ -9,15 +9,19 @@ from typing import Final
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 _LETTER: Final = re.compile(r"[a-z]", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
-_SHAPE: Final = re.compile(
-    r"(?:(?:[a-z][a-z0-9]{0,9}-){0,2}[a-z0-9]{0,6}?(?:node|nid|host|gpu|dgx|hgx|compute|server|srv|machine|blade|vm|cn|slave|box)[a-z]{0,3}-?\d[a-z0-9-]*"
+_NAMED: Final = (
+    r"(?:[a-z][a-z0-9]{0,9}-){0,2}[a-z0-9]{0,6}?(?:node|nid|host|gpu|dgx|hgx|compute|server|srv|machine|blade|vm|cn|slave|box)[a-z]{0,3}-?\d[a-z0-9-]*"
     r"|ip(?:-\d{1,3}){4}"
+)
+_SHAPE: Final = re.compile(
+    rf"(?:{_NAMED}"
     r"|[a-z]{1,6}\d{1,4}(?:-\d{1,4}){1,3}"  # h100-01-028, dgx1-07
     r"|[a-z]{1,6}(?:-\d{1,4}){2,3}"  # compute-0-1
     r"|[a-z]{1,3}\d{1,4}(?:[a-z]{1,2}\d{1,4}){1,3}"  # c01n02, r3i5n7
     r"|[a-z]{1,4}\d{3,8})",  # cn1234, x1000
     re.IGNORECASE,
 )
+_TAIL: Final = re.compile(rf"[a-z0-9-]{{1,40}}?[._-](?P<host>{_NAMED})", re.IGNORECASE)
 _NO_SHAPE: Final = re.compile(
     r"(?:v|jobs?|runs?|exp|rank|logs?|step|part|epoch|pid|seed|trial|proc|task|out|err|attempt|iter|try|test|lr|bs|[tpdecm]p)[-\d]",
     re.IGNORECASE,
@@ -74,6 +78,13 @@ def is_host_shape(name: str) -> bool:
 def is_counter(name: str) -> bool:
     """True for f00016 and kin: no host is believed from such a name alone, as files are numbered like that too."""
     return _COUNTER.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def host_at_end(name: str) -> str | None:
+    """The host behind words of any kind: gpu-033 of case7731-gpu-033, where it says itself that it is a machine."""
+    found = _TAIL.fullmatch(name)
+    return found["host"] if found and is_host_shape(found["host"]) else None
 
 
 @lru_cache(maxsize=4096)

@@ -11,13 +11,16 @@ from typing import Final
 
 from correlator.core.files import FileHints, LogFile, Skipped
 from correlator.core.vocabulary import FileKind
-from correlator.sources.hosts import is_counter, is_host_shape
+from correlator.sources.hosts import can_be_host, host_at_end, is_counter, is_host_shape
 from correlator.sources.kinds import empty_file_kind, line_file_kind
 from correlator.sources.look import Look
 from correlator.sources.names import NameFacts, read_name
 from correlator.sources.numbers import believed_numbers
 
 _DIGITS: Final = re.compile(r"\d+")
+_EDGE: Final = re.compile(r"[._@+=-]")
+_EDGES: Final = 24
+"""Words of a name that are joined to look for a host among them."""
 _MERGED: Final = frozenset({FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.SCHEDULER_LOG})
 
 
@@ -26,19 +29,35 @@ def settle(looks: Sequence[Look]) -> tuple[list[LogFile], list[Skipped]]:
     known = {look.found.path for look in looks}
     hosts = {host for look in looks for host in look.traits.hosts}
     facts = [read_name(look.found.path, known) for look in looks]
-    hints = believed_numbers([_with_node(fact, hosts) for fact in facts], looks)
-    hints = _local_where_repeated(hints, looks)
+    named = [_with_node(fact, look.found.path, hosts) for fact, look in zip(facts, looks, strict=True)]
+    hints = _local_where_repeated(believed_numbers(named, looks), looks)
     rows = [_file(look, hint) for look, hint in zip(looks, hints, strict=True)]
     return [row for row in rows if isinstance(row, LogFile)], [row for row in rows if isinstance(row, Skipped)]
 
 
-def _with_node(facts: NameFacts, hosts: AbstractSet[str]) -> FileHints:
+def _with_node(facts: NameFacts, path: str, hosts: AbstractSet[str]) -> FileHints:
     """The hints with the node that the path names: a word that lines carry as a host, else one built like a host."""
-    node = next((word for word in facts.hosts if word in hosts), None)
+    node = next((word for word in facts.hosts if word in hosts), None) or _known_host(path, hosts)
     if node is None:
         built = (word for word in facts.hosts if is_host_shape(word) and not (is_counter(word) and word in facts.stem))
         node = next(built, None)
+    if node is None:
+        node = next((host for word in facts.hosts if (host := host_at_end(word))), None)
     return facts.hints if node is None else replace(facts.hints, node=node)
+
+
+def _known_host(path: str, hosts: AbstractSet[str]) -> str | None:
+    """A host that lines carry and that stands in the path among words of any kind (job-7731-gpu-033.kern.log).
+
+    The file before its folders, and the longest of several, for one may be called as another begins.
+    """
+    for part in reversed(path.split("/")):
+        edges = [0, *(match.start() for match in _EDGE.finditer(part)), len(part)]
+        starts = [0, *(edge + 1 for edge in edges[1:-1])][:_EDGES]
+        words = (part[start:end] for start in starts for end in edges[-_EDGES:] if end > start)
+        if known := [word for word in words if word in hosts and can_be_host(word)]:
+            return max(known, key=len)
+    return None
 
 
 def _local_where_repeated(hints: list[FileHints], looks: Sequence[Look]) -> list[FileHints]:

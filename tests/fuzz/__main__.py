@@ -97,7 +97,9 @@ def _fuzz_target(name: str, seconds: float, tally: Tally) -> bool:
         ]
         command = [sys.executable, "-m", "tests.fuzz", "--here", name, *words]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    counted = re.findall(r"number_of_executed_units: *(\d+)", done.stderr) or re.findall(r"^#(\d+)", done.stderr, re.M)
+    counted = re.findall(r"number_of_executed_units: *(\d+)", done.stderr) or re.findall(
+        r"^#(\d+)", done.stderr, re.MULTILINE
+    )
     tally.inputs[name] = tally.inputs.get(name, 0) + int(counted[-1] if counted else 0)
     if done.returncode == 0:
         return False
@@ -142,7 +144,9 @@ def _blind(name: str, words: list[str]) -> None:
             place, other = rng.randrange(len(data) + 1), rng.choice(pool)
             end = place + rng.randint(0, 16)
             start = rng.randrange(len(other) + 1)
-            data[place:end] = rng.choice([rng.randbytes(rng.randint(0, 4)), other[start : start + 16], data[place:end] * 2])
+            data[place:end] = rng.choice(
+                [rng.randbytes(rng.randint(0, 4)), other[start : start + 16], data[place:end] * 2]
+            )
         count += 1
         try:
             TARGETS[name](bytes(data))
@@ -157,7 +161,15 @@ def _blind(name: str, words: list[str]) -> None:
 def _properties(tally: Tally) -> None:
     """All property tests once, with a seed of chance."""
     seed = random.Random(os.urandom(8)).randrange(1 << 30)
-    words = ["-q", "-m", "hypothesis", "--hypothesis-profile=fuzz", f"--hypothesis-seed={seed}", "-p", "no:cacheprovider"]
+    words = [
+        "-q",
+        "-m",
+        "hypothesis",
+        "--hypothesis-profile=fuzz",
+        f"--hypothesis-seed={seed}",
+        "-p",
+        "no:cacheprovider",
+    ]
     words += ["--hypothesis-show-statistics", "tests"]
     done = subprocess.run([sys.executable, "-m", "pytest", *words], capture_output=True, text=True, check=False)
     tried = sum(map(int, re.findall(r"(\d+) (?:passing|failing|invalid) examples", done.stdout)))

@@ -74,7 +74,9 @@ def _dumps() -> Iterator[bytes]:
 
 
 def _documents() -> Iterator[bytes]:
-    stack = 'Traceback (most recent call last):\n  File "/w/train.py", line 41, in step\n    x[key]\nKeyError: \'mixed\'\n'
+    stack = (
+        "Traceback (most recent call last):\n  File \"/w/train.py\", line 41, in step\n    x[key]\nKeyError: 'mixed'\n"
+    )
     extra = {"py_callstack": stack, "timestamp": "1764464523"}
     yield json.dumps({"message": {"message": "KeyError: 'mixed'", "extraInfo": extra, "errorCode": 1}}).encode()
     yield json.dumps({"message": "RuntimeError: boom", "timestamp": 1764464523}).encode()

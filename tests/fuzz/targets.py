@@ -111,11 +111,13 @@ def lines(data: bytes) -> None:
     """The pattern table and all record builders: each segment is counted once, and no builder fails."""
     kind = KINDS[data[0] % len(KINDS)] if data else FileKind.TEXT
     reader, builder = _reader(FileReader, _hyperscan()), ColumnBuilder()
-    outcome = reader(io.BytesIO(data)).read(LogFile("a.log", "/nowhere", kind, size_bytes=len(data)), 0, builder, _ignore)
+    outcome = reader(io.BytesIO(data)).read(
+        LogFile("a.log", "/nowhere", kind, size_bytes=len(data)), 0, builder, _ignore
+    )
     assert not outcome.skipped, outcome.skipped
     report = outcome.report
     assert report is not None
-    assert report.segments == report.events + report.folded + report.thinned + report.plain
+    assert report.lines + report.cr_splits == report.events + report.folded + report.thinned + report.plain
     for table in builder.take():
         assert NOTE not in str(table.column("attributes").to_pylist())
 
@@ -146,7 +148,7 @@ def archives(data: bytes) -> None:
 
 
 def whole_run(data: bytes) -> None:
-    """From bytes to every report: a verdict, or one clear error. `\\0FILE name\\n` begins another file."""
+    """From bytes to every report: a verdict, or one clear error. `NUL FILE name` begins another file."""
     import correlator
     from correlator.reports import DETAILED, ReportFormat, render
     from correlator.reports.details import Details

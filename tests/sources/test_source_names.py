@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from correlator.sources.found import natural_key, shown
-from correlator.sources.hosts import can_be_host, is_host_shape, is_pod_shape
+from correlator.sources.hosts import can_be_host, host_at_end, is_host_shape, is_pod_shape
 from correlator.sources.names import read_name
+from correlator.sources.settle import _known_host
 
 LAYOUTS: list[tuple[str, dict[str, object]]] = [
     ("rank_3.log", {"rank": 3}),
@@ -157,3 +158,27 @@ def test_shown_paths_can_be_printed(name: bytes) -> None:
     text = shown(name.decode("utf-8", "surrogateescape"))
     text.encode("utf-8")
     assert not any(ord(char) < 32 or ord(char) == 127 for char in text)
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("job-7731-gpu-033", "gpu-033"),
+        ("case9_node03", "node03"),
+        ("INC-42-ip-10-1-13-251", "ip-10-1-13-251"),
+        ("gpu-033", None),
+        ("resnet-v2", None),
+        ("llama-tp8", None),
+        ("a-" * 200, None),
+    ],
+)
+def test_a_host_may_stand_behind_other_words(name: str, host: str | None) -> None:
+    assert host_at_end(name) == host
+
+
+def test_a_host_that_lines_carry_is_found_anywhere_in_a_name() -> None:
+    hosts = {"alpha", "gpu-03", "gpu-033", "the"}
+    assert _known_host("case-12-gpu-033-dmesg.txt", hosts) == "gpu-033"
+    assert _known_host("alpha/x.log", hosts) == "alpha"
+    assert _known_host("alphabet/gpu-0333.log", hosts) is None
+    assert _known_host("-" * 5000 + "alpha", hosts) is None
