@@ -51,13 +51,20 @@ def key_of(patterns: Sequence[tuple[str, bool, tuple[bytes, ...]]], rules: bytes
         library = version("hyperscan")
     except PackageNotFoundError:
         library = "unknown"
-    for part in (library, platform.machine(), platform.system(), platform.processor()):
+    for part in (library, platform.machine(), platform.system(), _processor()):
         digest.update(part.encode() + b"\0")
     for regex, dense, samples in patterns:
         parts = (regex.encode("utf-8", errors="surrogatepass"), *samples)
         digest.update(b"".join(struct.pack("<I", len(part)) + part for part in parts) + b"\n" + bytes([dense]))
     digest.update(rules)
     return digest.hexdigest()
+
+
+def _processor() -> str:
+    """What the processor can do, as Linux lists it: databases are built for that. `platform.processor` starts a program."""
+    with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+        return next((line for line in file if line.startswith(("flags", "Features"))), "")
+    return ""
 
 
 def read(key: str) -> tuple[bytes, ...] | None:
