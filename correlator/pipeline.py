@@ -13,6 +13,7 @@ from correlator.clocks import align
 from correlator.core.catalogue import Catalogue, load_catalogue
 from correlator.core.errors import NoLogsError
 from correlator.core.files import FileReport, Skipped
+from correlator.core.masking import map_texts
 from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology
 from correlator.core.progress import NoProgress, Progress
 from correlator.core.vocabulary import VerdictStatus
@@ -22,6 +23,7 @@ from correlator.graphs.episodes import iso
 from correlator.graphs.facts import prints_zone
 from correlator.identity import identify
 from correlator.ingest import ingest
+from correlator.masking import mask_frame, masker_of
 from correlator.notebook.views import RunViews
 from correlator.parsers.table import pattern_table
 from correlator.sources import Limits, RunFiles, discover
@@ -98,14 +100,33 @@ class Run(RunViews):
             healthy=self.healthy is not None,
         )
 
+    def masked(self, *, places: bool = False) -> Run:
+        """The same run as it can be shown to others: credentials and e-mail addresses masked in every text.
+
+        `places` masks home directories, host names and addresses too (`user1`, `host3`, `address2`), alike in all of it.
+        The verdict is the same one, and the files of the run are left alone.
+        """
+        mask = masker_of(self.events, self.topology, places=places)
+        shown = _run(
+            map_texts(self._stored(()), mask),
+            mask_frame(self.events, mask),
+            self.catalogue,
+            {mask(place): map_texts(lines, mask) for place, lines in self.context.items()},
+        )
+        shown = replace(shown, healthy=self.healthy)
+        shown.__dict__["diagnosis"] = map_texts(self.diagnosis, mask)
+        return shown
+
+    def _stored(self, context: tuple[ContextLine, ...]) -> Stored:
+        return Stored(self.path, self.topology, self.clocks, self.reports, self.skipped, self.warnings, context)
+
     def write_timeline(self, path: Path, *, rows: Iterable[pa.Table] | None = None, partition: bool = False) -> None:
         """The event table as Parquet, sorted by aligned time, with all that is needed to reopen it without parsing.
 
         `rows` (of `all_lines.open_lines`, with events) are written in place of the events alone; `partition` makes it a
         folder with one file for each node.
         """
-        context = self._context(self.findings)
-        stored = Stored(self.path, self.topology, self.clocks, self.reports, self.skipped, self.warnings, context)
+        stored = self._stored(self.diagnosis.context)
         write_timeline(path, self.events, stored, self.diagnosis, rows=rows, partition=partition)
 
     def _summary(self) -> RunSummary:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, LimitOptions, Quiet, Targets, Workers, limits_of
+from correlator.cli.options import CatalogueFiles, LimitOptions, Mask, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import ColorChoice, page_width, standard_output, use_color
 from correlator.cli.progress import shown_progress
 
@@ -23,6 +23,7 @@ def clocks(
     run: Targets,
     *,
     json: Json = False,
+    mask: Mask = False,
     color: ColorChoice = ColorChoice.AUTO,
     quiet: Quiet = False,
     workers: Workers = None,
@@ -34,11 +35,14 @@ def clocks(
     An offset is the node's clock minus the reference's, at the failure. Orders between nodes are derived from the
     intervals alone; a clock without one is never compared.
     """
+    from correlator.core.masking import map_texts
     from correlator.pipeline import open_run
-    from correlator.reports.cleaning import map_texts, shareable_text
+    from correlator.reports.cleaning import shareable_text
 
     with shown_progress(quiet=quiet) as progress:
         opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
+        if mask:
+            opened = opened.masked(places=True)
     known = map_texts(opened.clocks, shareable_text)
     with standard_output() as out:
         if json:

@@ -7,7 +7,7 @@ from typing import Annotated, assert_never
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Mask, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import ColorChoice, check_output, page_width, text_output, use_color
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
@@ -37,6 +37,7 @@ def diagnose(
     report: Format = None,
     as_json: Json = False,
     output: Output = None,
+    mask: Mask = False,
     force: Force = False,
     exit_code: ExitCode = False,
     verbose: Verbose = False,
@@ -71,6 +72,8 @@ def diagnose(
             healthy=healthy,
             context_lines=context or 0,
         )
+        if mask:
+            opened = opened.masked(places=True)
         diagnosis = opened.diagnosis
     chosen = ReportFormat.JSON if as_json else report or ReportFormat.TEXT
     details = Details(opened.events, opened.graph, opened.catalogue) if chosen in DETAILED else None

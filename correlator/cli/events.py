@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, LimitOptions, Quiet, Targets, Workers, limits_of
+from correlator.cli.options import CatalogueFiles, LimitOptions, Mask, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import ColorChoice, use_color
 from correlator.cli.pager import paged_output
 from correlator.cli.progress import shown_progress
@@ -21,6 +21,7 @@ from correlator.core.vocabulary import CollateralKind, FaultCode, Severity
 if TYPE_CHECKING:
     import polars as pl
 
+    from correlator.core.masking import Masker
     from correlator.core.progress import Progress
     from correlator.pipeline import Run
     from correlator.reports.event_rows import JsonRows, TextRows
@@ -164,6 +165,7 @@ def events(
     all_lines: AllLines_ = False,
     unclassified: Unclassified_ = False,
     as_json: Json = False,
+    mask: Mask = False,
     color: Color = ColorChoice.AUTO,
     pager: Pager = True,
     quiet: Quiet = False,
@@ -177,20 +179,12 @@ def events(
 
     For example: correlator events RUN --event cuda_oom --all-lines --context 30
     """
+    every = all_lines or unclassified
     asked = _Asked(
-        rank,
-        node or (),
-        level,
-        event or (),
-        around,
-        since,
-        until,
-        context,
-        grep,
-        all_lines or unclassified,
-        unclassified,
-    )
+        rank, node or (), level, event or (), around, since, until, context, grep, all_lines=every, unclassified=unclassified
+    )  # fmt: skip
 
+    from correlator.masking import masker_of
     from correlator.pipeline import open_run
 
     with shown_progress(quiet=quiet) as progress:
@@ -200,7 +194,9 @@ def events(
         with _rows(opened, run, asked, workers, progress, limits) as rows:
             progress.finish()
             with paged_output(pager=pager) as out:
-                shown = _show(opened, query, rows.blocks, _writer(opened, out, as_json=as_json, color=color))
+                change = masker_of(opened.events, opened.topology, places=True) if mask else None
+                writer = _writer(opened, out, change, as_json=as_json, color=color)
+                shown = _show(opened, query, rows.blocks, writer, change)
     if not quiet:
         _tell(shown, rows.skipped)
 
@@ -229,23 +225,29 @@ def _rows(
         yield _Rows((choose(as_frame(table)) for table in lines.tables), lines.skipped)
 
 
-def _writer(run: Run, out: TextIO, *, as_json: bool, color: ColorChoice) -> TextRows | JsonRows:
+def _writer(run: Run, out: TextIO, change: Masker | None, *, as_json: bool, color: ColorChoice) -> TextRows | JsonRows:
+    from correlator.core.masking import map_texts
     from correlator.graphs.facts import prints_zone
     from correlator.reports.event_rows import JsonRows, TextRows
 
     if as_json:
         return JsonRows(out)
-    return TextRows(out, run.topology, color=use_color(color, sys.stdout), zoned=prints_zone(run.events))
+    topology = run.topology if change is None else map_texts(run.topology, change)
+    return TextRows(out, topology, color=use_color(color, sys.stdout), zoned=prints_zone(run.events))
 
 
-def _show(run: Run, query: Query, blocks: Iterable[pl.DataFrame], writer: TextRows | JsonRows) -> int:
+def _show(
+    run: Run, query: Query, blocks: Iterable[pl.DataFrame], writer: TextRows | JsonRows, change: Masker | None
+) -> int:
     """Write the rows that are asked for; returns how many they are."""
+    from correlator.masking import mask_frame
     from correlator.timeline_query import OrderMarks, select
 
     marks = OrderMarks(run.clocks)
     shown = 0
     for rows in select(query, blocks):
-        for row in rows.with_columns(marks(rows)).iter_rows(named=True):
+        shown_rows = rows.with_columns(marks(rows))
+        for row in (shown_rows if change is None else mask_frame(shown_rows, change)).iter_rows(named=True):
             writer.write(row, gaps=query.context > 0)
             shown += 1
     return shown

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Mask, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import check_output, text_output
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
@@ -24,6 +24,7 @@ def graph(
     *,
     output: Output = None,
     graph_format: Format = None,
+    mask: Mask = False,
     force: Force = False,
     quiet: Quiet = False,
     workers: Workers = None,
@@ -46,6 +47,8 @@ def graph(
 
     with shown_progress(quiet=quiet) as progress:
         opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
+        if mask:
+            opened = opened.masked(places=True)
         details = Details(opened.events, opened.graph, opened.catalogue)
     with text_output(output, force=force) as out:
         export_graph(opened.diagnosis, details, out, graph_format=chosen)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Mask, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import atomic_path, check_output
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
@@ -19,6 +19,7 @@ def notebook(
     run: Targets,
     *,
     output: Output,
+    mask: Mask = False,
     force: Force = False,
     quiet: Quiet = False,
     workers: Workers = None,
@@ -39,7 +40,7 @@ def notebook(
     with shown_progress(quiet=quiet) as progress:
         opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
         with atomic_path(output, force=force) as draft:
-            write_notebook(opened, run, draft, beside=output.parent)
+            write_notebook(opened, run, draft, beside=output.parent, mask=mask)
     if not quiet:
         from correlator.reports.cleaning import visible
 

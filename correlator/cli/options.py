@@ -42,6 +42,14 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Processes that read files (default: one a core)."),
 ]
+Mask = Annotated[
+    bool,
+    typer.Option(
+        "--mask",
+        help="For strangers: mask also home directories, host names and addresses, alike everywhere (user1, host3). "
+        "Credentials and e-mail addresses are masked without it.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite FILE.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks on stderr.")]
 LimitOptions = Annotated[

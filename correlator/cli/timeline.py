@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Mask, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import atomic_path, check_output
 from correlator.cli.progress import shown_progress
-from correlator.core.errors import InputError, OutputError
+from correlator.core.errors import InputError, OutputError, UsageError
 from correlator.core.files import Skipped
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ AllLines = Annotated[
     typer.Option(
         "--all-lines", help="Write also every line as it was printed, with its time and rank (event_name = 'line')."
     ),
+]
+Unmasked = Annotated[
+    bool, typer.Option("--unmasked", help="Keep credentials in it as they were printed: for your own eyes.")
 ]
 Partition = Annotated[
     bool | None,
@@ -47,6 +50,8 @@ def timeline(
     output: Output,
     all_lines: AllLines = False,
     partition: Partition = None,
+    mask: Mask = False,
+    unmasked: Unmasked = False,
     force: Force = False,
     quiet: Quiet = False,
     workers: Workers = None,
@@ -56,8 +61,10 @@ def timeline(
     """Write the events of all ranks, on one clock, as Parquet.
 
     For polars, pandas and DuckDB; `correlator diagnose FILE.parquet` gives the same verdict without reading the logs.
-    Unlike the reports it holds the lines as they were printed: credentials in them are not masked.
+    Credentials and e-mail addresses are masked as in the reports; all else stands in it as it was printed.
     """
+    if mask and unmasked:
+        raise UsageError("--mask and --unmasked ask for two different things")
     if partition is not False and output.is_dir():
         _check_folder(output, force=force)
     else:
@@ -70,7 +77,8 @@ def timeline(
         opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits)
         by_host = (opened.diagnosis.run.world_size or 0) > PARTITION_FROM_RANKS if partition is None else partition
         lines = _Lines(opened, run, by_host, workers, progress, limits) if all_lines else None
-        unread = _write(opened, output, lines, by_host=by_host, force=force)
+        places = None if unmasked else mask
+        unread = _write(opened, output, lines, by_host=by_host, force=force, places=places)
     if not quiet:
         _tell(opened, output, unread)
 
@@ -99,8 +107,13 @@ class _Lines:
     limits: Limits | None
 
 
-def _write(run: Run, output: Path, lines: _Lines | None, *, by_host: bool, force: bool) -> Sequence[Skipped]:
-    """Write the timeline; returns the files whose lines are not all in it."""
+def _write(
+    run: Run, output: Path, lines: _Lines | None, *, by_host: bool, force: bool, places: bool | None
+) -> Sequence[Skipped]:
+    """Write the timeline; returns the files whose lines are not all in it. `places` None: nothing is masked."""
+    from correlator.masking import mask_tables, masker_of
+
+    shown = run if places is None else run.masked(places=places)
     with nullcontext(output) if by_host else atomic_path(output, force=force) as path:
         if lines is not None:
             from correlator.all_lines import open_lines
@@ -114,12 +127,14 @@ def _write(run: Run, output: Path, lines: _Lines | None, *, by_host: bool, force
                 progress=lines.progress,
                 limits=lines.limits,
             ) as found:
-                run.write_timeline(path, rows=found.tables, partition=by_host)
+                mask = masker_of(run.events, run.topology, places=bool(places))
+                rows = found.tables if places is None else mask_tables(found.tables, mask)
+                shown.write_timeline(path, rows=rows, partition=by_host)
                 return found.skipped
         elif by_host:
-            run.write_timeline(path, partition=True)
+            shown.write_timeline(path, partition=True)
         else:
-            run.write_timeline(path)
+            shown.write_timeline(path)
     return ()
 
 

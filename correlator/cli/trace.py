@@ -11,7 +11,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Quiet, Targets, Workers, limits_of
+from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Mask, Quiet, Targets, Workers, limits_of
 from correlator.cli.output import atomic_path, check_output, text_output
 from correlator.cli.progress import shown_progress
 
@@ -24,6 +24,7 @@ def trace(
     run: Targets,
     *,
     output: Output,
+    mask: Mask = False,
     force: Force = False,
     quiet: Quiet = False,
     workers: Workers = None,
@@ -44,6 +45,8 @@ def trace(
 
     with shown_progress(quiet=quiet) as progress:
         opened = open_run(run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit))
+        if mask:
+            opened = opened.masked(places=True)
         details = Details(opened.events, opened.graph, opened.catalogue)
     with _stream(output, force=force) as out:
         write_trace(opened.diagnosis, details, out)

@@ -1,4 +1,4 @@
-"""Mask credentials in text that people share: one ordered list, used by every report."""
+"""Mask credentials and e-mail addresses in text that people share: one ordered list, used by every report."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ SECRET_SHAPES: tuple[SecretShape, ...] = (
     _shape("private key block", "-----begin", r"(?P<keep>-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----).*"),
     _shape("userinfo in a URL", "://", r"(?P<keep>[A-Za-z][A-Za-z0-9+.-]{1,20}://)[^\s/@]{1,300}(?P<end>@)"),
     _shape(
+        "account and password",
+        "@",
+        r"(?P<keep>(?<![\w.%+-])[A-Za-z_][\w.-]{0,31}:)(?!\d{1,100}@)[^\s/@:]{3,100}(?P<end>@(?:localhost|[\w-]{1,63}\.[\w.-]{1,200}))",
+    ),
+    _shape(
+        "e-mail address",
+        "@",
+        r"(?P<keep>)(?<![\w.%+-])[A-Za-z0-9][\w.%+-]{0,63}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24}"
+        r"(?![\w-])",
+    ),
+    _shape(
         "authorization header",
         "authorization",
         r"(?i)(?P<keep>\bauthorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:bearer |basic |token )?)[^\s\"',]{6,}",
@@ -50,6 +61,8 @@ SECRET_SHAPES: tuple[SecretShape, ...] = (
     ),
 )
 """Tried in this order; a text that one has masked is seen masked by the next."""
+LITERALS = tuple(dict.fromkeys(literal for shape in SECRET_SHAPES for literal in shape.literals))
+"""A text without any of these, in whatever case, has nothing to mask."""
 
 
 def mask_secrets(text: str) -> str:

@@ -40,7 +40,9 @@ class Cell:
     code: bool = False
 
 
-def write_notebook(run: Shown, targets: Sequence[str | Path], path: Path, *, beside: Path | None = None) -> None:
+def write_notebook(
+    run: Shown, targets: Sequence[str | Path], path: Path, *, beside: Path | None = None, mask: bool = False
+) -> None:
     """Write the notebook of a run, which opens it again from the same targets.
 
     Args:
@@ -48,6 +50,7 @@ def write_notebook(run: Shown, targets: Sequence[str | Path], path: Path, *, bes
         targets: what it was opened from; paths are written relative to the notebook where that is shorter.
         path: the file to write.
         beside: the folder that the notebook will lie in, where that is not the folder of `path`.
+        mask: mask home directories, hosts and addresses too, also in what its cells show. The path that it opens stays.
 
     Raises UsageError for standard input, which cannot be read again.
     """
@@ -56,7 +59,7 @@ def write_notebook(run: Shown, targets: Sequence[str | Path], path: Path, *, bes
         raise UsageError("a notebook opens the run again, which standard input does not allow", hint="name a file")
     folder = (beside or path.parent).resolve()
     opened = [_relative(Path(name), folder) for name in names]
-    cells = list(_story(run, opened))
+    cells = list(_story(run.masked(places=mask), opened, mask=mask))
     path.write_text(json.dumps(_document(cells), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -92,11 +95,13 @@ def _cell(number: int, cell: Cell) -> dict[str, Any]:
 # --- the story -------------------------------------------------------------------------------------------------------
 
 
-def _story(run: Shown, targets: Sequence[str]) -> Iterator[Cell]:
+def _story(run: Shown, targets: Sequence[str], *, mask: bool) -> Iterator[Cell]:
     diagnosis = shareable(run.diagnosis)
     yield Cell(_title(diagnosis))
     named = repr(targets[0]) if len(targets) == 1 else repr(list(targets))
-    yield Cell(f"{_IMPORTS}\n\nrun = correlator.open_run({named})\nrun", code=True)
+    yield Cell(
+        f"{_IMPORTS}\n\nrun = correlator.open_run({named}).masked({'places=True' if mask else ''})\nrun", code=True
+    )
     yield from _failure(diagnosis)
     yield from _steps(run)
     yield from _clocks(diagnosis)

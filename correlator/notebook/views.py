@@ -44,6 +44,9 @@ class Shown(Protocol):
     def diagnosis(self) -> Diagnosis:
         """The finished answer."""
 
+    def masked(self, *, places: bool = False) -> Shown:
+        """The same run as it can be shown to others."""
+
 
 class RunViews:
     """Mixed into `Run`: frames, charts, the card of a notebook, and Arrow for pandas, DuckDB and pyarrow."""

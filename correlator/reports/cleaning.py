@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import unicodedata
-from collections.abc import Callable
-from enum import Enum
 from functools import lru_cache
-from typing import Any, TypeVar
 
+from correlator.core.masking import map_texts
 from correlator.core.model import Diagnosis
 from correlator.core.secrets import mask_secrets
-
-T = TypeVar("T")
 
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"  # CSI: colours, cursor moves
@@ -28,19 +23,6 @@ _FIRST_BYTE_SURROGATE = 0xDC80
 def shareable(diagnosis: Diagnosis) -> Diagnosis:
     r"""The same diagnosis with credentials masked and undecodable bytes of file names spelt out as `\\xff`."""
     return map_texts(diagnosis, shareable_text)
-
-
-def map_texts(value: T, change: Callable[[str], str]) -> T:
-    """A frozen dataclass (or a tuple, or a text) with every text in it changed; enum members stay."""
-    changed: Any = value
-    if isinstance(value, str) and not isinstance(value, Enum):
-        changed = change(value)
-    elif isinstance(value, tuple):
-        changed = tuple(map_texts(member, change) for member in value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: map_texts(getattr(value, f.name), change) for f in dataclasses.fields(value) if f.init}
-        changed = dataclasses.replace(value, **fields)
-    return changed  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=65536)

@@ -31,6 +31,8 @@ KEY = "Zx9" * 8
         (f'{{"api_key": "{KEY}", "rank": 3}}', '{"api_key": "***", "rank": 3}'),
         ("password: hunter22", "password: ***"),
         (f"train.py --wandb-api-key {KEY} --lr 1", "train.py --wandb-api-key *** --lr 1"),
+        ("mail zoe.quux+x@mail.example.org now", "mail *** now"),
+        ("proxy zoe:hunter22@proxy.local:3128", "proxy zoe:***@proxy.local:3128"),
         ("-----BEGIN RSA PRIVATE KEY----- MIIEow", "-----BEGIN RSA PRIVATE KEY-----***"),
     ],
 )
@@ -49,6 +51,7 @@ def test_credentials_are_masked(text: str, masked: str) -> None:
         "saved to s3://bucket/iter_0001200/model.safetensors",
         "NVRM: Xid (PCI:0000:3b:00): 79, pid=4245, GPU has fallen off the bus.",
         "store key default_pg/0//cuda:0 not found",
+        "memcpy@GLIBC_2.14 mlx5_0:1@eth0 @dataclass rank0@node1 srun@:7",
         "--tokenizer-model /workspace/tok.model --max-tokens 1000000",
     ],
 )
