@@ -70,7 +70,7 @@ def iterations(frame: pl.DataFrame) -> pl.DataFrame:
     """
     rows = _named(frame, Context.PROGRESS).filter(pl.col("step").is_not_null())
     writer = ["attempt", "path", "rank", "signature", "step"]
-    if rows.height == rows.select(writer).n_unique():
+    if rows.height == rows.select(pl.struct(writer).hash()).to_series().n_unique():
         return parts(rows.with_columns(pl.lit(1, pl.UInt32).alias("nth")), "attempt", "signature", "step", "nth")
     rows = rows.with_columns(pl.col("ns").cum_count().over(writer).alias("nth"))
     return parts(rows, "attempt", "signature", "step", "nth")

@@ -61,7 +61,7 @@ def _reduced(klass: EvidenceClass, number: int, rows: pl.DataFrame) -> pl.DataFr
         nominal, least = (pl.max_horizontal(scale, _discord(klass)) for scale in (nominal, least))
     reduced = rows.group_by([*names, "domain"]).agg(
         _standing(klass),
-        (ns - ns.median()).abs().median().alias("apart"),
+        pl.lit(0) if klass.reduce is Reduce.EARLIEST else (ns - ns.median()).abs().median().alias("apart"),
         pl.len().alias("votes"),
         pl.col("grain_ms", "path", "line").get(first),
     )

@@ -155,18 +155,8 @@ def violations(
     Of each message only the latest start and the earliest arrival are compared: N lines cost N comparisons.
     """
     known = edges(lines.join(unbelieved, on=["path", "line"], how="anti"), estimates)
-    sent = (
-        known.filter(~pl.col("later"))
-        .with_columns(pl.col("soonest_ms").alias("edge"))
-        .sort("edge", "path", "line", descending=[True, False, False])
-        .unique(["rule", "key"], keep="first", maintain_order=True)
-    )
-    heard = (
-        known.filter("later")
-        .with_columns(pl.col("latest_ms").alias("edge"))
-        .sort("edge", "path", "line")
-        .unique(["rule", "key"], keep="first", maintain_order=True)
-    )
+    sent = _extreme(known.filter(~pl.col("later")), pl.col("soonest_ms"), pl.col("soonest_ms").max())
+    heard = _extreme(known.filter("later"), pl.col("latest_ms"), pl.col("latest_ms").min())
     missed = sent.join(heard, on=["rule", "key"], suffix="_heard").with_columns(
         (pl.col("edge") - pl.col("edge_heard")).alias("excess")
     )
@@ -185,6 +175,12 @@ def violations(
         .select(columns)
         .iter_rows()
     ]
+
+
+def _extreme(rows: pl.DataFrame, edge: pl.Expr, best: pl.Expr) -> pl.DataFrame:
+    """Of each message the line with the best edge; of several the first by file and line."""
+    found = rows.with_columns(edge.alias("edge")).filter(edge == best.over("rule", "key"))
+    return found.sort("rule", "key", "path", "line").unique(["rule", "key"], keep="first", maintain_order=True)
 
 
 def widening(missed: list[Contradiction]) -> Mapping[str, float]:

@@ -168,20 +168,29 @@ def _printed(events: pl.DataFrame) -> list[str | None]:
 
 def _sides(events: pl.DataFrame) -> dict[str, list[_Side]]:
     """The writers of each domain that has several, the one with most lines of ranks and agents first."""
-    kind = writer()
-    job = ~(kind.str.starts_with(KERNEL) | kind.str.starts_with(EPOCH))
-    rows = (
+    # By the columns that make a writer, then by the writer: words are made of few rows only.
+    told = (
         events.filter(
             (pl.col("time_source").cast(pl.String) == str(TimeSource.EXPLICIT))
             & pl.col("timestamp").is_not_null()
             & (pl.col("event_name").cast(pl.String) != str(Context.KERNEL_BOOT))
         )
-        .group_by(pl.col("clock_domain").cast(pl.String).alias("domain"), kind.alias("writer"))
+        .group_by("clock_domain", "file_kind", "time_zone")
         .agg(
             pl.col("timestamp").to_physical().min().alias("first"),
             pl.col("timestamp").to_physical().max().alias("last"),
-            job.sum().alias("job"),
             pl.len().alias("all"),
+        )
+    )
+    kind = writer()
+    job = ~(kind.str.starts_with(KERNEL) | kind.str.starts_with(EPOCH))
+    rows = (
+        told.group_by(pl.col("clock_domain").cast(pl.String).alias("domain"), kind.alias("writer"))
+        .agg(
+            pl.col("first").min(),
+            pl.col("last").max(),
+            (job * pl.col("all")).sum().alias("job"),
+            pl.col("all").sum(),
         )
         .drop_nulls("domain")
         .filter(pl.len().over("domain") > 1)
