@@ -96,6 +96,8 @@ def _clock(page: Page, one: ClockEstimate) -> None:
     if one.interval_ms is not None:
         low, high = one.interval_ms
         words.append(f"[{low / 1000:+.3f} s, {high / 1000:+.3f} s]")
+    else:
+        words.append("not bounded: it orders nothing")
     if one.drift_ppm is not None:
         words.append(f"drift {one.drift_ppm:+.1f} ppm")
     words.append(one.status.value)

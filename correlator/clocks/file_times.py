@@ -1,8 +1,8 @@
 """What the file system says about clocks: the times at which files were last written (method.md section 2).
 
 The weakest evidence there is: copies, checkouts and unpacked archives give files the time of the copy. File times are
-believed only where they have followed the stamps: on some clock two files whose last lines are a minute or more apart
-were written as far apart. Even then they never decide an order: a clock known by them alone has no interval.
+believed only where they have followed the stamps: files of one clock whose last lines are a minute or more apart were
+written as far apart. Even then they never decide an order: a clock known by them alone has no interval.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def with_file_times(
         return dict(known)
     of_domain = _files_of(events, files, reports)
     if not _follow(of_domain.values()):
-        return dict(known)
+        return dict(known)  # a copy that took its time over some nodes' files may have done so over all
+    of_domain = {domain: group for domain, group in of_domain.items() if _follow([group])}
     ahead = {domain: statistics.median(file.ahead_ms for file in found) for domain, found in of_domain.items()}
     reference = _reference(known, ahead)
     if reference is None:

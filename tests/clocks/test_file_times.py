@@ -73,6 +73,21 @@ def test_files_that_end_together_prove_nothing() -> None:
     assert all(one.offset_ms is None for one in run(parts).clocks.estimates)
 
 
+def test_a_node_whose_files_were_copied_is_not_placed_by_those_of_others() -> None:
+    """Each clock answers for itself: where a node's files end together, or were touched, nothing tells when they were written."""
+    parts = written()
+    touched = [
+        (replace(file, modified_ns=at(5000.0)), seen, lines) if file.path == "a2/rank.log" else (file, seen, lines)
+        for file, seen, lines in parts
+        if file.path != "a3/agent.log"
+    ]
+    more = written({f"b{i}": float(i) for i in range(8)})
+    clocks = run([*touched, *more]).clocks
+    assert clocks.estimate("a2").offset_ms is None
+    assert clocks.estimate("a3").offset_ms is None
+    assert clocks.estimate("b3").offset_ms == pytest.approx(3_000.0, abs=1.0)
+
+
 def test_what_nodes_share_outweighs_file_times() -> None:
     """A clock that shared moments tell of keeps its estimate; file times place only the node without any."""
     parts = written()

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import threading
 from contextlib import suppress
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -372,3 +373,15 @@ def test_any_folder_is_a_run_or_one_clear_line(
         for file in run.files:
             with open_stream(file) as stream:
                 stream.read()
+
+
+def test_a_stray_epoch_in_a_kernel_line_does_not_move_the_year(tmp_path: Path) -> None:
+    """Logs of February, a kernel line without a year that quotes an epoch of August, a licence of years ago."""
+    for number in range(4):
+        (tmp_path / f"rank_{number}.log").write_bytes(LINE.replace(b"03-01", b"02-10") * 5)
+    kernel = b"Feb 10 10:00:05 node03 kernel: audit: type=1400 audit(1787000000.305:2787): apparmor\n"
+    (tmp_path / "kern.log").write_bytes(b"Feb 10 10:00:01 node03 kernel: x\n" * 20 + kernel)
+    (tmp_path / "setup.log").write_bytes(b"2019-01-01 00:00:00 licence\n" + LINE.replace(b"03-01", b"02-10") * 9)
+    reference_ns = look(tmp_path).hints.reference_ns
+    assert reference_ns is not None
+    assert datetime.fromtimestamp(reference_ns / 1e9, UTC).date() == date(2026, 2, 10)
