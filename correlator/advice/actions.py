@@ -71,8 +71,8 @@ def finest(initiator: Initiator, lines: Sequence[Line], catalogue: Catalogue) ->
     places = {(cited.file, cited.line): number for number, cited in enumerate(initiator.evidence)}
     cited = [line for line in lines if (line.file, line.number) in places]
     cited.sort(key=lambda line: places[line.file, line.number])
-    cited.sort(key=lambda line: line.name != initiator.fault)  # those that name the fault first
-    found = [(entry_for(entry, line), line) for line in cited]
+    named = [line for line in cited if line.name == initiator.fault]  # how it ended is told only where nothing names it
+    found = [(entry_for(entry, line), line) for line in named or cited]
     specific = next(((finer, line) for finer, line in found if finer.variant), None)
     return specific or next(iter(found), (entry, None))
 

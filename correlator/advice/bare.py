@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from correlator.advice.codes import read_exit
 from correlator.advice.gpu_tools import MemoryHealth, read_memory_health
@@ -20,8 +21,21 @@ _OF_SIGNAL = {
 }
 _EXIT = re.compile(
     r"(?i)\b(?:exit(?:ed)?(?: with)?(?: (?:status|code))?|exit[_ -]?code|return[ _]?code|terminated with(?: exit)? code)"
-    r"[\"']?[ :=]{1,3}(-?\d{1,3})\b"
+    r"[\"']?[ \t:=]{1,12}(-?\d{1,3})\b"
 )
+_WORDS: tuple[tuple[re.Pattern[str], FaultCode, str], ...] = (
+    (
+        re.compile(r"\bOOMKilled\b"),
+        FaultCode.HOST_OOM_KILL,
+        "OOMKilled: Kubernetes ended the container because its memory limit was reached.",
+    ),
+    (
+        re.compile(r"(?m)^(?:[\w./-]+: line \d+: +\d+ )?Killed\b[^\n]{0,200}$"),
+        FaultCode.PROCESS_KILLED,
+        "Killed: a shell prints this for SIGKILL, which came from outside; it does not say from whom.",
+    ),
+)
+"""Single words that a container runtime or a shell prints for the end of a process."""
 
 
 def code_of_exit(code: int | None) -> FaultCode | None:
@@ -32,21 +46,36 @@ def code_of_exit(code: int | None) -> FaultCode | None:
     return FaultCode.SILENT_EXIT if signal is None else _OF_SIGNAL.get(signal, FaultCode.SILENT_EXIT)
 
 
-def plain_facts(text: str, catalogue: Catalogue, *, alone: bool) -> Iterator[tuple[Entry, str]]:
-    """Entries that the text points at, each with a sentence; an exit code only where nothing else was found (`alone`)."""
+@dataclass(frozen=True, slots=True)
+class PlainFact:
+    """An entry that a text points at without being a log, and a sentence about it."""
+
+    entry: Entry
+    sentence: str
+    sure: bool = True
+    """False of an exit code, which says how a process ended and not why."""
+
+
+def plain_facts(text: str, catalogue: Catalogue, *, alone: bool) -> Iterator[PlainFact]:
+    """What the text points at by itself; an exit code only where nothing else was found (`alone`)."""
     health = read_memory_health(text)
     if (sentence := _health_words(health)) and health.advice in {"reset", "replace"}:
         name = "xid_64" if health.advice == "replace" else "xid_63" if health.pending else "xid_48"
         for entry in catalogue.keyed(f"{FaultCode.GPU_ECC_DBE}.{name}"):
-            yield entry, sentence
+            yield PlainFact(entry, sentence)
     if not alone:
         return
+    for pattern, word, sentence in _WORDS:
+        if pattern.search(text):
+            yield PlainFact(catalogue.entry(word), sentence, sure=word is FaultCode.HOST_OOM_KILL)
+            return
     for match in _EXIT.finditer(text):
         number = int(match[1])
         code = code_of_exit(number)
         if code is not None:
             end = read_exit(number)
-            yield catalogue.entry(code), f"{match[0].strip()}: {end.name}, {end.meaning}."
+            entry = catalogue.entry(code).specific("", {"reading": end.name}, "")
+            yield PlainFact(entry, f"{match[0].strip()}: {end.name}, {end.meaning}.", sure=False)
             return
 
 

@@ -24,6 +24,8 @@ _ALLOWED = re.compile(rf"{_SIZE} allowed")
 
 _HUGE_SHARE = 0.4
 """A single request of this share of the GPU is a wrong shape more often than a need."""
+_IDLE_SHARE = 0.04
+"""Less than this share of the GPU reserved and idle is the rounding of blocks: the GPU is full all the same."""
 _OTHERS_SHARE = 0.03
 """Less than this share of the GPU in other processes is what CUDA contexts of the neighbours take."""
 
@@ -53,7 +55,9 @@ class MemoryReading:
     capacity: int | None = None
     free: int | None = None
     this_process: int | None = None
-    """Held by this process, outside PyTorch too; older messages tell only what PyTorch reserved."""
+    """Held by this process, outside PyTorch too; None in older messages, which tell only what PyTorch reserved."""
+    reserved: int | None = None
+    """Held by PyTorch's allocator, in use or not; only older messages say it."""
     others: tuple[tuple[int, int], ...] = ()
     """(pid, bytes) of each other process that the message names. The pids are those of the host."""
     allocated: int | None = None
@@ -86,12 +90,12 @@ def read_memory(message: str) -> MemoryReading | None:
     unallocated = _size(_UNALLOCATED, message)
     if unallocated is None and allocated is not None and reserved is not None:
         unallocated = max(0, reserved - allocated)
-    this_process = _size(_THIS, message)
     reading = MemoryReading(
         requested=None if request is None else int(request[3]) if request[3] else _bytes(request[1], request[2]),
         capacity=_size(_CAPACITY, message),
         free=_size(_FREE, message),
-        this_process=this_process if this_process is not None else reserved,
+        this_process=_size(_THIS, message),
+        reserved=reserved,
         others=tuple((int(m[1]), _bytes(m[2], m[3])) for m in _OTHER.finditer(message)),
         allocated=allocated,
         pools=_size(_POOLS, message),
@@ -117,7 +121,7 @@ def _cause(reading: MemoryReading) -> MemoryCause:
     foreign = reading.held_by_others + (reading.unseen or 0 if reading.others or _told_apart(reading) else 0)
     if foreign >= _OTHERS_SHARE * capacity and room + foreign >= asked:
         return MemoryCause.OTHER_PROCESS
-    if reading.unallocated is not None and reading.unallocated >= asked:
+    if reading.unallocated is not None and reading.unallocated >= max(asked, _IDLE_SHARE * capacity):
         return MemoryCause.FRAGMENTATION
     if asked >= _HUGE_SHARE * capacity:
         return MemoryCause.HUGE_REQUEST
@@ -142,6 +146,8 @@ def describe_memory(reading: MemoryReading) -> str:
     parts = []
     if reading.this_process is not None:
         parts.append(f"this process holds {size_text(reading.this_process)}")
+    if reading.reserved is not None:
+        parts.append(f"PyTorch has reserved {size_text(reading.reserved)}")
     if reading.allocated is not None:
         parts.append(f"PyTorch has {size_text(reading.allocated)} in use")
     if reading.unallocated is not None:

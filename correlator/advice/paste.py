@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from correlator.advice.actions import finest
 from correlator.advice.bare import code_of_exit, plain_facts
 from correlator.advice.fragments import fragments_of
 from correlator.advice.known import Known, known_of
@@ -29,6 +31,8 @@ _EXACT, _GENERIC, _ECHO, _EXIT, _DRAGGED = 1.0, 0.35, 0.2, 0.25, 0.15
 _SURE = 0.9
 """The most that a paste is trusted: it is a part of one log."""
 _MOST_LINES = 20
+_MOST_STACK = 20_000
+_FRAME = re.compile(r'(?m)^[ \t]*File "[^"\n]+", line \d+')
 _UNKNOWN = "what failed: none of these lines is known to state a fault or its consequence"
 _TRAILING = "whether another rank had failed before: this is a part of one log"
 _TIMELESS = "when it happened, and so what came first: no line has a time"
@@ -75,16 +79,16 @@ def read_paste(
 
     `text`, the lines themselves, is searched for what is no event: the counters that nvidia-smi prints, a bare exit code.
     """
-    lines = lines_of(events)
+    lines = _with_frames(lines_of(events), text)
     groups = _groups(lines, catalogue)
     sentences: dict[str, str] = {}
-    for entry, sentence in plain_facts(text, catalogue, alone=not groups and not verdict.initiators):
-        groups.setdefault(entry.key, _Group(entry, _EXACT))
-        sentences[entry.key] = sentence
+    for fact in plain_facts(text, catalogue, alone=not groups and not verdict.initiators):
+        groups.setdefault(fact.entry.key, _Group(fact.entry, _EXACT if fact.sure else _EXIT))
+        sentences[fact.entry.key] = fact.sentence
     for initiator in verdict.initiators:
         if not any(group.entry.code == initiator.fault for group in groups.values()):
-            entry = catalogue.entry(initiator.fault)
-            groups[entry.key] = _Group(entry, _EXACT)
+            entry, line = finest(initiator, lines, catalogue)
+            groups[entry.key] = _Group(entry, _EXACT, [] if line is None else [line])
     matches = tuple(
         replace(match, reading=match.reading or sentences.get(match.entry.key, ""))
         for match in _matches(groups.values(), verdict, lines, checkpoint)
@@ -93,13 +97,22 @@ def read_paste(
     return Paste(matches, tuple(dict.fromkeys(_open(best, lines, events))), _fetch(best))
 
 
+def _with_frames(lines: Sequence[Line], text: str) -> list[Line]:
+    """The lines; the only fault of a paste takes frames that were pasted without the head of their traceback."""
+    faults = [line for line in lines if line.role is Role.INITIATING]
+    bare = len(faults) == 1 and not faults[0].stack and _FRAME.search(text) is not None
+    return [replace(line, stack=text[:_MOST_STACK]) if bare and line is faults[0] else line for line in lines]
+
+
 def read_plain(text: str, catalogue: Catalogue) -> Paste:
     """The reading of lines that no known program wrote: what they say by themselves, or that nothing in them is known.
 
     Numbers that speak for themselves come first, then words of a known error that stand without their frame.
     """
     facts = plain_facts(text, catalogue, alone=True)
-    found = [Match(entry, _EXIT, (), Known().prose(entry.first_action), sentence) for entry, sentence in facts][:1]
+    found = [
+        Match(f.entry, _SURE if f.sure else _EXIT, (), Known().prose(f.entry.first_action), f.sentence) for f in facts
+    ][:1]
     words: list[Line] = []
     if not found:
         words = list(fragments_of(text, catalogue))

@@ -41,7 +41,7 @@ def read_lines(path: Path, catalogue: Sequence[Path] = ()) -> Paste:
             again = _as_log(tidied, catalogue)
         if again is not None and again.matches:
             return again
-    if paste is None and not text.strip():
+    if paste is None and not text.strip("\ufeff \t\r\n"):
         raise NoLogsError("nothing to explain: the text is empty", hint="paste a traceback, or some lines of a log")
     plain = read_plain(bare, load_catalogue(catalogue))
     return plain if plain.matches or paste is None else paste
