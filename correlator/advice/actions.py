@@ -50,7 +50,8 @@ def advise(
     for other, others_entry, others_line in chosen[:_MOST_PLACES]:
         place = (other.node, others_entry.key)
         others = known_of(other, others_line, lines, checkpoint)
-        useful = Useful(dialects, over=_is_over(other, lines), lustre=_on_lustre(lines))
+        container = other.node is not None and _CONTAINER.fullmatch(other.node) is not None
+        useful = Useful(dialects, over=_is_over(other, lines), lustre=_on_lustre(lines), container=container)
         commands += _commands(others_entry, others, useful, again=place in done)
         done.add(place)
     return Actions(
@@ -95,6 +96,8 @@ class Useful:
     over: bool
     """Some line shows the end of the process, or of the job."""
     lustre: bool
+    container: bool
+    """The node's name is that of a container: nobody can log in there."""
 
     def has(self, command: str, known: Known) -> bool:
         """Whether a command of the catalogue can tell something here."""
@@ -105,10 +108,19 @@ class Useful:
             return False
         if "lfs " in command and not self.lustre:
             return False
+        if command.startswith("ssh ") and (self.container or (self._in_pods and _OF_PID.search(command))):
+            return False
         return not (_TO_DUMP in command and "dumps" in known.values)
+
+    @property
+    def _in_pods(self) -> bool:
+        """A pid in a log is then that of a pod, which its node does not know."""
+        return "kubernetes" in self.dialects
 
 
 _OF_PROCESS = re.compile(r"\{(?:pid|pci|gpu|device|worker_pid)\}")
+_OF_PID = re.compile(r"\{(?:pid|worker_pid)\}")
+_CONTAINER = re.compile(r"[0-9a-f]{12}")
 _OF_LIVING = re.compile(r"--pid \{pid\}|-p \{pid\}|/proc/\{pid\}")
 """Asks a process that has to be there still."""
 _TO_DUMP = "TORCH_NCCL_DUMP_ON_TIMEOUT"

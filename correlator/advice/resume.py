@@ -99,7 +99,8 @@ def resume_words(checkpoint: Checkpoint, entry: Entry | None, lines: Sequence[Li
     name = checkpoint.safe_to_resume_from
     if name is None:
         why = f": {checkpoint.why}" if checkpoint.why else ""
-        return f"No checkpoint here is known to be complete{why}."
+        what = "can be trusted" if checkpoint.last_complete is not None else "is known to be complete"
+        return f"No checkpoint here {what}{why}."
     words = f"Resume from {name}: {checkpoint.why}." if checkpoint.why else f"Resume from {name}."
     if (found := trainer_of(name, lines)) is not None:
         trainer, path = found

@@ -126,6 +126,62 @@ def test_the_option_of_the_trainer_that_the_logs_show(
     assert trainer_of("another", told) is None
 
 
+def test_the_advice_on_resuming_agrees_with_the_checkpoint() -> None:
+    """What is safe is named, not what is merely the last; where nothing is safe, nothing is."""
+    spoilt = Checkpoint(30, "step_20", "step_10", "its save completed (a.log:3); step_20: it was saved after the error")
+    words = resume_words(spoilt, CATALOGUE.entry("gpu_ecc_dbe"), [])
+    assert words.startswith("Resume from step_10: ")
+    assert "first sign" in words
+    none = Checkpoint(30, "step_20", None, "step_20: it was saved after the error; no checkpoint completed before that")
+    assert resume_words(none, None, []).startswith("No checkpoint here can be trusted: step_20")
+    assert resume_words(Checkpoint(30), None, []) == "No checkpoint here is known to be complete."
+
+
+def stalled(*more: Any, node: str = "node03", dialect: str = "test") -> tuple[str, ...]:
+    """Commands for a rank that stalled, in a run with these further events."""
+    own = event("collective_timeout", 7, seconds=5, host_name=node, rank=17, dialect=dialect)
+    events = table([(log("rank_17.log", FileKind.RANK_LOG, node=node), [own, *more])])
+    chosen = initiator(FaultCode.RANK_STALLED, rank=17, node=node, pid=4245, file="rank_17.log")
+    return advise(identified(chosen), Checkpoint(), (), CATALOGUE, events).commands
+
+
+def test_a_process_that_is_gone_is_not_asked() -> None:
+    """py-spy needs a living process: not where a launcher or scheduler shows its end."""
+    assert any("py-spy dump --pid 4245" in command for command in stalled())
+    for name in ("worker_failed", "worker_signalled", "child_failed_row"):
+        commands = stalled(event(name, 9, rank=17))
+        assert not [command for command in commands if "--pid" in command or "/proc/4245" in command], name
+        assert any("TORCH_NCCL_DUMP_ON_TIMEOUT=1 $TRAIN" in command for command in commands)
+    for name in ("task_exit", "scheduler_cancelled", "agent_signalled"):
+        assert not [command for command in stalled(event(name, 9)) if "--pid" in command], name
+    assert any("py-spy" in command for command in stalled(event("worker_failed", 9, rank=3))), "another rank ended"
+
+
+def test_a_pod_or_a_container_is_not_a_host() -> None:
+    """A pid of a pod means nothing on its node, and nobody logs in to a container by its id."""
+    assert not [command for command in stalled(dialect="kubernetes") if "4245" in command]
+    assert any(command.startswith("ssh node03 ") for command in stalled(dialect="kubernetes"))
+    assert not [command for command in stalled(node="d3c0a9f1e27b") if command.startswith("ssh ")]
+
+
+def test_the_line_of_the_code_is_shown_by_a_command() -> None:
+    """The innermost frame of the user's code, where its path is a whole one."""
+    raised = event(
+        "python_exception",
+        7,
+        seconds=5,
+        host_name="node03",
+        rank=17,
+        code_file_path="/workspace/train.py",
+        code_line_number=3,
+    )
+    events = table([(log("rank_17.log", FileKind.RANK_LOG, node="node03"), [raised])])
+    chosen = initiator(FaultCode.PYTHON_EXCEPTION, rank=17, node="node03", file="rank_17.log")
+    actions = advise(identified(chosen), Checkpoint(), (), CATALOGUE, events)
+    assert 'ssh node03 "sed -n 1,8p /workspace/train.py"' in actions.commands
+    assert "/workspace/train.py:3" in actions.first
+
+
 def test_the_job_is_named_only_where_there_is_one() -> None:
     """Two ids in the lines are no answer; the name of a default output file is."""
     assert job_of([line("message", body="slurmstepd: error: *** STEP 123456.0 ON node03 CANCELLED ***")]) == "123456"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,7 @@ ROOT = Path(__file__).parent.parent.parent
 CATALOGUE = load_catalogue()
 ENTRIES = [*CATALOGUE.entries, *(variant.entry for entry in CATALOGUE.entries for variant in entry.variants)]
 VARIANTS = [variant for entry in CATALOGUE.entries for variant in entry.variants]
+TOOLS_PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 VALUES = dict.fromkeys(PLACEHOLDERS, "7") | {"node": "node03", "pci": "0000:3b:00.0", "path": "/ckpt/step_10"}
 ABSENT = re.compile(r"\b(?:[Nn]o|not|none|without|never)\b")
 
@@ -76,6 +81,26 @@ def test_the_cures_that_differ_have_entries_of_their_own() -> None:
     assert set(wanted.split()) <= keys
 
 
+def test_each_switch_is_told_where_it_helps() -> None:
+    """The variables that people reach for, at the faults that they show more of."""
+    wanted = {
+        "CUDA_LAUNCH_BLOCKING": "cuda_illegal_address cuda_device_assert cuda_launch_failure cuda_misaligned_address",
+        "TORCH_USE_CUDA_DSA": "cuda_device_assert",
+        "TORCH_SHOW_CPP_STACKTRACES": "cuda_illegal_address python_exception",
+        "PYTORCH_CUDA_ALLOC_CONF": "cuda_oom",
+        "CUDA_VISIBLE_DEVICES": "cuda_oom cuda_invalid_device cuda_initialization",
+        "TORCH_NCCL_": "rank_stalled collective_timeout heartbeat_exit",
+        "NCCL_DEBUG": "nccl_init_failure nccl_internal_error remote_peer_lost network_fault",
+        "PYTHONFAULTHANDLER": "native_segfault native_abort silent_exit",
+    }
+    told = {entry.code: " ".join(setting.name for setting in entry.environment) for entry in CATALOGUE.entries}
+    lacking = [(name, code) for name, codes in wanted.items() for code in codes.split() if name not in told[code]]
+    assert lacking == []
+    oom = " ".join(setting.effect for setting in CATALOGUE.entry("cuda_oom").environment)
+    assert "PYTORCH_ALLOC_CONF" in oom
+    assert "Renumbers" in oom
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.entry.key)
 def test_a_variant_differs_from_the_code_and_is_about_known_lines(variant: object) -> None:
     """Signatures that it names exist; its first action is its own."""
@@ -118,19 +143,64 @@ def test_commands_name_no_value_of_their_own() -> None:
             assert not re.search(r"/(?:home|workspace|scratch|data)/", command), command
 
 
-@pytest.mark.parametrize(
-    "tool", ["df", "free", "grep", "ls", "ps", "cksum", "uptime", "last", "journalctl", "dmesg", "lscpu"]
-)
+def simple_commands(line: str) -> list[list[str]]:
+    """The words of each command of a shell line, of those in quotes too, without assignments and ssh."""
+    found: list[list[str]] = []
+    words: list[str] = []
+    try:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        parts = list(lexer)
+    except ValueError:
+        return []
+    for part in [*parts, ";"]:
+        if set(part) <= set("();<>|&"):
+            if words:
+                found.append(words)
+            words = []
+        elif words or not re.fullmatch(r"[A-Z_]+=.*", part):
+            words.append(part)
+    inner = [word for command in found if command[0] in {"ssh", "bash"} for word in command[1:] if " " in word]
+    bare = [command[2:] if command[0] == "ssh" else command for command in found]
+    return [c for c in bare if c and " " not in c[0]] + [c for text in inner for c in simple_commands(text)]
+
+
+COMMANDS = [words for entry in ENTRIES for line in entry.commands for words in simple_commands(filled(line))]
+HERE = sorted({words[0] for words in COMMANDS if shutil.which(words[0], path=TOOLS_PATH)} - {"echo", "cat", "python"})
+
+
+def test_the_commands_are_taken_apart() -> None:
+    """The check below sees the tools that the catalogue names, on the node and here."""
+    tools = {words[0] for words in COMMANDS}
+    assert {"nvidia-smi", "dmesg", "grep", "py-spy", "dcgmi", "df", "torchfrtrace", "scontrol", "kubectl"} <= tools | {
+        "scontrol",
+        "kubectl",
+    }
+    assert len(HERE) >= 5, HERE
+
+
+@pytest.mark.parametrize("tool", HERE)
 def test_options_are_those_of_the_tool(tool: str) -> None:
-    """Where a tool exists here, its help names each long option that a command gives it."""
-    where = shutil.which(tool)
-    if where is None:
-        pytest.skip(f"no {tool} here")
-    text = " ".join(command for entry in ENTRIES for command in entry.commands)
-    used = set(re.findall(rf"(?<![.\w,-]){tool}((?: --[a-z][a-z-]+)+)", text))
-    options = {option for group in used for option in group.split()}
-    shown = subprocess.run([where, "--help"], capture_output=True, text=True, check=False)
-    assert not {option for option in options if option not in shown.stdout + shown.stderr}
+    """Where a tool exists here, its help names each option that a command gives it."""
+    where = shutil.which(tool, path=TOOLS_PATH)
+    assert where is not None
+    text = help_of(where, "")
+    if not text.strip():
+        pytest.skip(f"{tool} has no help")
+    for words in (words for words in COMMANDS if words[0] == tool):
+        told = text + (help_of(where, words[1]) if tool == "py-spy" else "")
+        for option in (word.partition("=")[0] for word in words[1:] if re.match(r"--?[A-Za-z]", word)):
+            names = [option] if option.startswith("--") else [f"-{letter}" for letter in option[1:]]
+            lacking = [name for name in names if not re.search(rf"(?<![\w-]){name}\b|\[-\w*{name[-1]}", told)]
+            assert not lacking, words
+
+
+@functools.cache
+def help_of(tool: str, sub: str) -> str:
+    """What a tool, or one of its commands, says of its options."""
+    asked = [tool, *filter(None, [sub]), "--help", *(["all"] if Path(tool).name == "ps" else [])]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=30)
+    return shown.stdout + shown.stderr
 
 
 def test_the_pages_are_current() -> None:
