@@ -235,7 +235,7 @@ def _onset_ns(root: Episode, cited: Sequence[Fact]) -> int | None:
 def _uncertainty_ms(graph: AttemptGraph, fact: Fact) -> float | None:
     """Half width of what clock and stamp leave open; None where the clock cannot be compared with the others."""
     estimate = graph.scene.clocks.estimate(fact.domain)
-    if fact.printed_ns is None or fact.inherited or estimate is None or estimate.offset_ms is None:
+    if fact.printed_ns is None or fact.inherited or estimate is None or estimate.interval_ms is None:
         return None
     return round(max(fact.uncertainty_ms, fact.granularity_ms), 1)
 

@@ -2,18 +2,19 @@
 
 The weakest evidence there is: copies, checkouts and unpacked archives give files the time of the copy. File times are
 believed only where they have followed the stamps: files of one clock whose last lines are a minute or more apart were
-written as far apart. Even then they never decide an order: a clock known by them alone has no interval.
+written as far apart, and no file of the run says otherwise. A clock whose files all end together is placed where it then
+keeps time but for a whole zone. Even so they never decide an order: a clock known by them alone has no interval.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from correlator.clocks.zones import zone_name
+from correlator.clocks.zones import QUARTER_MS, zone_name
 from correlator.core.files import FileReport, LogFile
 from correlator.core.model import ClockEstimate, ClockEvidence
 from correlator.core.vocabulary import ClockStatus, TimeSource
@@ -27,6 +28,7 @@ _FOLLOWS_MS = 5_000.0
 """A file is closed this soon after its last stamped line; what comes later had no stamp."""
 _FOLLOWING = 0.8
 """Share of the pairs of such files that must agree, else the times are those of a copy."""
+_IN_ORDER_MS = 60_000.0
 _ZONES_MS = 15 * 3_600_000.0
 """No clock that is merely in another zone is farther from the file server's: such files were copied."""
 
@@ -49,10 +51,16 @@ def with_file_times(
     if all(domain in known for domain in _domains(events)):
         return dict(known)
     of_domain = _files_of(events, files, reports)
-    if not _follow(of_domain.values()):
+    proven = [domain for domain, group in of_domain.items() if _follows(group)]
+    if not proven or not _follows(*of_domain.values()):
         return dict(known)  # a copy that took its time over some nodes' files may have done so over all
-    of_domain = {domain: group for domain, group in of_domain.items() if _follow([group])}
-    ahead = {domain: statistics.median(file.ahead_ms for file in found) for domain, found in of_domain.items()}
+    ahead = {domain: statistics.median(file.ahead_ms for file in group) for domain, group in of_domain.items()}
+    usual = statistics.median(ahead[domain] for domain in proven)
+    ahead = {
+        domain: ms
+        for domain, ms in ahead.items()
+        if domain in proven or (not _asked(of_domain[domain]) and _in_order(ms - usual))
+    }
     reference = _reference(known, ahead)
     if reference is None:
         return dict(known)
@@ -73,15 +81,18 @@ def _files_of(events: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[
     """Files that one clock alone stamped, by that clock."""
     written = {file.path: file.modified_ns for file in files if file.modified_ns is not None}
     last = {report.path: report.last_time_ns for report in reports if report.last_time_ns is not None}
+    domain = pl.col("clock_domain").cast(pl.String)
     rows = (
-        events.filter(pl.col("time_source").cast(pl.String) == str(TimeSource.EXPLICIT))
-        .select(
-            pl.col("log_file_path").cast(pl.String).alias("path"),
-            pl.col("clock_domain").cast(pl.String).alias("domain"),
+        events.filter(pl.col("clock_domain").is_not_null())
+        .group_by(pl.col("log_file_path").cast(pl.String).alias("path"))
+        .agg(
+            domain.first().alias("domain"),
+            pl.col("clock_domain").n_unique().alias("clocks"),
+            (pl.col("time_source").cast(pl.String) == str(TimeSource.EXPLICIT)).any().alias("dated"),
         )
+        .filter((pl.col("clocks") == 1) & pl.col("dated"))
+        .select("path", "domain")
         .drop_nulls()
-        .unique()
-        .filter(pl.len().over("path") == 1)
         .sort("path")
     )
     found: dict[str, list[_File]] = {}
@@ -93,16 +104,25 @@ def _files_of(events: pl.DataFrame, files: Sequence[LogFile], reports: Sequence[
     return found
 
 
-def _follow(groups: Iterable[Sequence[_File]]) -> bool:
+def _asked(group: Sequence[_File]) -> list[bool]:
+    """For each file of a clock whose last line is well after that of the first: whether it was written as much later."""
+    ordered = sorted(group, key=lambda file: file.last_ns)
+    return [
+        abs(file.ahead_ms - ordered[0].ahead_ms) <= _FOLLOWS_MS
+        for file in ordered[1:]
+        if file.last_ns - ordered[0].last_ns >= _APART_NS
+    ]
+
+
+def _follows(*groups: Sequence[_File]) -> bool:
     """Whether files of one clock were last written as far apart as their last stamps are."""
-    asked = agreed = 0
-    for group in groups:
-        ordered = sorted(group, key=lambda file: file.last_ns)
-        for file in ordered[1:]:
-            if file.last_ns - ordered[0].last_ns >= _APART_NS:
-                asked += 1
-                agreed += abs(file.ahead_ms - ordered[0].ahead_ms) <= _FOLLOWS_MS
-    return asked > 0 and agreed >= _FOLLOWING * asked
+    told = [answer for group in groups for answer in _asked(group)]
+    return bool(told) and sum(told) >= _FOLLOWING * len(told)
+
+
+def _in_order(ms: float) -> bool:
+    """A clock that keeps time, but for a whole zone: what files without a proof of their own may at most say."""
+    return abs(ms - round(ms / QUARTER_MS) * QUARTER_MS) <= _IN_ORDER_MS
 
 
 def _reference(known: Mapping[str, ClockEstimate], ahead: Mapping[str, float]) -> str | None:

@@ -74,17 +74,16 @@ def test_files_that_end_together_prove_nothing() -> None:
 
 
 def test_a_node_whose_files_were_copied_is_not_placed_by_those_of_others() -> None:
-    """Each clock answers for itself: where a node's files end together, or were touched, nothing tells when they were written."""
-    parts = written()
-    touched = [
+    """a2's files were touched; c1 and c2 have one file each, with nothing to prove it by: only c2 would be in order."""
+    parts = [
         (replace(file, modified_ns=at(5000.0)), seen, lines) if file.path == "a2/rank.log" else (file, seen, lines)
-        for file, seen, lines in parts
-        if file.path != "a3/agent.log"
+        for file, seen, lines in [*written(), *written({f"b{i}": float(i) for i in range(8)})]
     ]
-    more = written({f"b{i}": float(i) for i in range(8)})
-    clocks = run([*touched, *more]).clocks
+    one = [part for part in written({"c1": 400.0, "c2": 3600.0 + 20.0}) if "rank" in part[0].path]
+    clocks = run([*parts, *one]).clocks
     assert clocks.estimate("a2").offset_ms is None
-    assert clocks.estimate("a3").offset_ms is None
+    assert clocks.estimate("c1").offset_ms is None
+    assert clocks.estimate("c2").offset_ms == pytest.approx(3_620_000.0, abs=1.0)
     assert clocks.estimate("b3").offset_ms == pytest.approx(3_000.0, abs=1.0)
 
 
