@@ -11,7 +11,7 @@ from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileK
 from correlator.graphs.dump_age import stale_dumps
 from correlator.graphs.episodes import Episode, build_episodes
 from correlator.graphs.exits import exit_episodes, place_memory_kills, process_ends
-from correlator.graphs.facts import Fact, RunFacts
+from correlator.graphs.facts import Fact, RunFacts, facts_of
 from correlator.graphs.hubs import wait_hubs
 from correlator.graphs.inferred import (
     lost_nodes,
@@ -23,7 +23,7 @@ from correlator.graphs.inferred import (
 from correlator.graphs.placing import join_unplaced, place_node_faults
 from correlator.graphs.recovery import Advance, advance_of, last_steps, recovered
 from correlator.graphs.rules import RULES
-from correlator.graphs.scene import Edge, Refused, Rejection, Scene
+from correlator.graphs.scene import TEARDOWN_ID, Edge, Refused, Rejection, Scene
 from correlator.graphs.silence import Explained, silent_ranks
 from correlator.graphs.unknown import last_words
 from correlator.graphs.vanished import vanished_node
@@ -40,6 +40,8 @@ class AttemptGraph:
     survived: tuple[Episode, ...]
     """Episodes after which training went on; shown, never blamed."""
     advance: Advance
+    evaluations: tuple[Fact, ...] = ()
+    """Lines that tell of evaluation, kept out of the scene's facts since there are many."""
     stale_dumps: frozenset[str] = frozenset()
     """Files of flight-recorder dumps that an older run left; set aside."""
 
@@ -88,7 +90,8 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
         healthy=run.healthy,
     )
     graph, refused = draw(scene)
-    return AttemptGraph(scene, graph, refused, tuple(survived), advance, stale)
+    evaluations = tuple(f for f in facts_of(run.events, (Context.EVALUATION,)) if f.attempt == attempt)
+    return AttemptGraph(scene, graph, refused, tuple(survived), advance, evaluations, stale)
 
 
 def redrawn(attempt: AttemptGraph, accused: Sequence[Episode]) -> AttemptGraph:
@@ -150,6 +153,16 @@ def draw(scene: Scene) -> tuple[nx.DiGraph[str], tuple[Refused, ...]]:
             waiters=sorted(hub.waiters),
             missing=sorted(hub.missing),
             events=[hub.waiters[rank].event_id for rank in sorted(hub.waiters)],
+        )
+    if scene.teardown is not None:
+        graph.add_node(
+            TEARDOWN_ID,
+            kind="episode",
+            code=str(CollateralKind.SCHEDULER_CANCEL),
+            role=str(Role.COLLATERAL),
+            rank=None,
+            node=None,
+            events=[scene.teardown.event_id],
         )
     refused: dict[tuple[str, str, str, str], tuple[int, Rejection]] = {}
     for rule in RULES:

@@ -12,7 +12,7 @@ from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import Episode, evidence, iso
 from correlator.graphs.facts import Fact
-from correlator.graphs.scene import Scene
+from correlator.graphs.scene import TEARDOWN_ID, Scene
 
 _OWN_WORDS = (
     CollateralKind.COLLECTIVE_TIMEOUT,
@@ -31,14 +31,14 @@ def collateral_of(attempt: AttemptGraph, roots: Sequence[Episode]) -> list[Colla
     """One entry for each rank of the run that is no initiator, as far as anything shows how it ended."""
     scene = attempt.scene
     guilty = {root.rank for root in roots if root.rank is not None}
-    lost = {root.node for root in roots if root.rank is None and root.code == FaultCode.NODE_LOST}
+    lost = {root.node: root.id for root in roots if root.rank is None and root.code == FaultCode.NODE_LOST}
     paths = _paths(attempt.graph, roots)
     entries = []
     for place in scene.topology.ranks:
         if place.rank in guilty:
             continue
         if place.node is not None and place.node in lost:
-            entries.append(_entry(place.rank, place.node, CollateralKind.SILENT_EXIT, (), paths, ""))
+            entries.append(_entry(place.rank, place.node, CollateralKind.SILENT_EXIT, (), paths, lost[place.node]))
             continue
         found = _kind(scene, place.rank, place.node, roots)
         if found is not None:
@@ -143,7 +143,7 @@ def _by_scheduler(scene: Scene, node: str | None, roots: Sequence[Episode]) -> t
     if not roots:
         return None
     told = scene.task_exits.get(node or "") or scene.cancelled
-    return None if told is None else (CollateralKind.SCHEDULER_CANCEL, (told,), "")
+    return None if told is None else (CollateralKind.SCHEDULER_CANCEL, (told,), TEARDOWN_ID)
 
 
 def _paths(graph: nx.DiGraph[str], roots: Sequence[Episode]) -> dict[str, tuple[str, ...]]:
@@ -171,7 +171,10 @@ def steps_of(attempt: AttemptGraph, collateral: Sequence[Collateral]) -> tuple[E
     steps = []
     for step in wanted:
         events = tuple(str(number) for number in attempt.graph.nodes[step]["events"][:MOST_EVENTS])
-        if step in by_id:
+        if step == TEARDOWN_ID:
+            what = "the scheduler ended the tasks of the step"
+            steps.append(EpisodeSummary(step, CollateralKind.SCHEDULER_CANCEL, None, None, what, events))
+        elif step in by_id:
             episode = by_id[step]
             what = episode.inferred or episode.head.body[:200]
             steps.append(EpisodeSummary(step, str(episode.code), episode.rank, episode.node, what, events))

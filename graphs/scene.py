@@ -134,6 +134,16 @@ class Scene:
         """Episodes of which neither rank nor node is known."""
         return tuple(e for e in self.episodes if e.rank is None and e.node is None)
 
+    @cached_property
+    def nowhere(self) -> tuple[Episode, ...]:
+        """Episodes of which no line names the node."""
+        return tuple(e for e in self.episodes if e.node is None)
+
+    @cached_property
+    def teardown(self) -> Fact | None:
+        """The scheduler's word that tasks of the step ended or were cancelled: how ranks went that say nothing themselves."""
+        return next(iter(self.task_exits.values()), None) or self.cancelled
+
     def ranks_of(self, node: str) -> frozenset[int]:
         """Ranks placed on a node."""
         return self.topology.ranks_of(node)
@@ -200,6 +210,9 @@ def _onset_key(episode: Episode) -> tuple[int, str, int]:
     onset = episode.onset_ns
     return (onset if onset is not None else 1 << 62, episode.head.file, episode.head.line)
 
+
+TEARDOWN_ID = "t0"
+"""The graph node of the scheduler's ending of a step."""
 
 Rule = Callable[[Scene], Iterable[Edge | Rejection]]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from correlator.core.model import Checkpoint, Collateral, Hypothesis, Initiator, Verdict
-from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, Context, FaultCode, Phase, Role, VerdictStatus
+from correlator.core.vocabulary import FAULT_CLASS, CollateralKind, Context, FaultCode, Role, VerdictStatus
 from correlator.graphs import wording
 from correlator.graphs.build import AttemptGraph, build_attempt, redrawn
 from correlator.graphs.checkpoints import checkpoint_of
@@ -17,6 +17,7 @@ from correlator.graphs.confidence import FLOOR, Confidence, confidence_of
 from correlator.graphs.episodes import Episode, evidence, iso
 from correlator.graphs.facts import Fact, RunFacts, facts_of
 from correlator.graphs.missing import missing_evidence
+from correlator.graphs.phases import Course
 from correlator.graphs.recovery import Advance
 from correlator.graphs.roots import SURE, Roots, Ruled, find_roots
 from correlator.graphs.scene import WEAK
@@ -69,7 +70,9 @@ def _judge(run: RunFacts) -> Findings:
     if roots.chosen and any(not entry.explained_by for entry in collateral):
         graph = redrawn(graph, roots.chosen)
         collateral = collateral_of(graph, roots.chosen)
-    checkpoint = checkpoint_of(facts, _furthest(judged))
+    fatal = [episode for one, _ in judged for episode in one.scene.initiating]
+    survived = [episode for one, _ in judged for episode in one.survived if episode.role is Role.INITIATING]
+    checkpoint = checkpoint_of(facts, _furthest(judged), fatal, survived, run.clocks)
     if not _failed(graph, roots):
         return _not_failed(graph, checkpoint, run)
     missing = missing_evidence(graph, roots.chosen, run.reports)
@@ -173,21 +176,23 @@ def _why_open(graph: AttemptGraph) -> str:
 
 def _verdict(graph: AttemptGraph, roots: Roots, confidence: Confidence, collateral: Sequence[Collateral]) -> Verdict:
     tied = roots.tied
-    summary = (wording.tied if tied else wording.identified)(roots.chosen, collateral)
+    course = Course(graph)
+    during = course.moment(roots.chosen[0]).words
+    summary = (wording.tied if tied else wording.identified)(roots.chosen, collateral, during)
     return Verdict(
         status=VerdictStatus.TIED if tied else VerdictStatus.IDENTIFIED,
         confidence=confidence.value,
         summary=summary,
-        initiators=tuple(_initiator(graph, roots, root) for root in roots.chosen),
+        initiators=tuple(_initiator(graph, roots, root, course) for root in roots.chosen),
     )
 
 
-def _initiator(graph: AttemptGraph, roots: Roots, root: Episode) -> Initiator:
+def _initiator(graph: AttemptGraph, roots: Roots, root: Episode, course: Course) -> Initiator:
     fault = FaultCode(root.code)
     place = graph.scene.topology.place(root.rank) if root.rank is not None else None
     cited = [*root.facts, *(fact for e in roots.supporting[root.id] for fact in e.facts)]
     unique = list({fact.event_id: fact for fact in cited}.values())
-    phase, step = _phase(graph, root)
+    moment = course.moment(root)
     return Initiator(
         rank=root.rank,
         local_rank=place.local_rank if place else None,
@@ -198,8 +203,9 @@ def _initiator(graph: AttemptGraph, roots: Roots, root: Episode) -> Initiator:
         fault_class=FAULT_CLASS[fault],
         time=iso(_onset_ns(root, cited), zoned=root.head.zoned),
         time_uncertainty_ms=_uncertainty_ms(graph, _first_stamped(cited) or root.head),
-        phase=phase,
-        step=step,
+        phase=moment.phase,
+        step=moment.step,
+        during=moment.words,
         evidence=tuple(evidence(fact) for fact in _in_time(unique[:EVIDENCE_LINES])),
     )
 
@@ -238,41 +244,6 @@ def _uncertainty_ms(graph: AttemptGraph, fact: Fact) -> float | None:
     if fact.printed_ns is None or fact.inherited or estimate is None or estimate.interval_ms is None:
         return None
     return round(max(fact.uncertainty_ms, fact.granularity_ms), 1)
-
-
-_PHASES: dict[str, Phase] = {
-    Context.CHECKPOINT_SAVE_STARTED: Phase.CHECKPOINT_SAVE,
-    Context.CHECKPOINT_SAVED: Phase.STEP,
-    Context.CHECKPOINT_LOAD_STARTED: Phase.CHECKPOINT_LOAD,
-    Context.CHECKPOINT_LOADED: Phase.INIT,
-    Context.EVALUATION: Phase.EVALUATION,
-    Context.TRAINING_FINISHED: Phase.TEARDOWN,
-}
-
-
-def _phase(graph: AttemptGraph, root: Episode) -> tuple[Phase | None, int | None]:
-    """Phase and step at the onset: the last sign of either, by aligned time, of any rank."""
-    if root.code == FaultCode.CHECKPOINT_SAVE_FAILURE:
-        phase: Phase | None = Phase.CHECKPOINT_SAVE
-    elif root.code == FaultCode.CHECKPOINT_LOAD_FAILURE:
-        phase = Phase.CHECKPOINT_LOAD
-    else:
-        phase = None
-    onset = root.onset_ns
-    last_step = graph.advance.last_step
-    step = root.step if root.step is not None else last_step
-    if phase is not None:
-        return phase, step
-    if last_step is None:
-        return (None if graph.scene.hubs else Phase.INIT), None
-    if onset is None:
-        return Phase.STEP, step
-    signs = [f for f in graph.scene.facts if f.name in _PHASES and f.aligned_ns is not None and f.aligned_ns <= onset]
-    last = max(signs, key=lambda f: f.aligned_ns or 0, default=None)
-    stepped = max((ns for ns, _ in graph.advance.first_seen if ns <= onset), default=0)
-    if last is not None and (last.aligned_ns or 0) > stepped:
-        return _PHASES[last.name], step
-    return Phase.STEP, step
 
 
 def _hypotheses(roots: Roots, confidence: Confidence) -> tuple[Hypothesis, ...]:

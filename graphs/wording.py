@@ -85,13 +85,14 @@ def who(roots: Sequence[Episode]) -> str:
     return " and ".join(root.where for root in roots)
 
 
-def identified(roots: Sequence[Episode], collateral: Sequence[Collateral]) -> str:
-    """The verdict on one initiator, or on several that are one fault."""
+def identified(roots: Sequence[Episode], collateral: Sequence[Collateral], during: str | None = None) -> str:
+    """The verdict on one initiator, or on several that are one fault; `during` tells where in the run it broke."""
     root = roots[0]
     when = clock_time(root.onset_ns)
-    step = f" in step {root.step}" if root.step is not None else ""
+    step = f" in step {root.step}" if root.step is not None and not during else ""
     subject = who(roots)
-    first = f"{_sentence(subject)} {said(root.code)}{step}" + (f" at {when}" if when else "") + "."
+    first = f"{_sentence(subject)} {said(root.code)}{step}" + (f" at {when}" if when else "")
+    first += f", {during}." if during else "."
     return f"{first} {_rest(collateral)}".rstrip()
 
 
@@ -106,10 +107,10 @@ def clock_time(ns: int | None) -> str | None:
     return None if stamp is None else stamp[:19].replace("T", " ")
 
 
-def tied(roots: Sequence[Episode], collateral: Sequence[Collateral]) -> str:
+def tied(roots: Sequence[Episode], collateral: Sequence[Collateral], during: str | None = None) -> str:
     """The verdict on several independent faults that no clock can order."""
     if len({root.code for root in roots}) == 1:
-        return f"{identified(roots, collateral)} Nothing orders them: treat them as one cause."
+        return f"{identified(roots, collateral, during)} Nothing orders them: treat them as one cause."
     parts = "; ".join(f"{root.where} {said(root.code)}" for root in roots)
     return f"Several began independently: {parts}. No clock here can order them. {_rest(collateral)}".rstrip()
 

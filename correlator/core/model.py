@@ -261,6 +261,8 @@ class Initiator:
     phase: Phase | None
     step: int | None
     evidence: tuple[Evidence, ...] = ()
+    during: str | None = None
+    """The phase as a person would say it: `in the first backward after evaluation at step 100`."""
 
 
 @dataclass(frozen=True, slots=True)

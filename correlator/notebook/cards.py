@@ -72,7 +72,7 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
 
 def _initiator(initiator: Initiator) -> list[tuple[str, str]]:
     details = phrases.place_details(initiator)
-    phase = phrases.phase(initiator.phase, initiator.step)
+    phase = phrases.doing(initiator)
     when = phrases.moment(initiator.time)
     if initiator.time_uncertainty_ms is not None:
         when += f" ± {phrases.duration(initiator.time_uncertainty_ms)}"

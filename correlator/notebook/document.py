@@ -172,7 +172,7 @@ def _who(diagnosis: Diagnosis) -> str:
         when = phrases.moment(initiator.time)
         if initiator.time_uncertainty_ms is not None:
             when += f" ± {phrases.duration(initiator.time_uncertainty_ms)}"
-        phase = phrases.phase(initiator.phase, initiator.step)
+        phase = phrases.doing(initiator)
         lines.append(
             f"- **{markdown(group.who)}**: `{initiator.fault.value}` "
             f"({initiator.fault_class.value}), {markdown(when)}{markdown(f', {phase}' if phase else '')}"

@@ -185,7 +185,7 @@ def _facts(diagnosis: Diagnosis) -> Iterable[Fact]:
     classes = dict.fromkeys(i.fault_class.value for i in initiators)
     faults = dict.fromkeys(i.fault.value for i in initiators)
     yield Fact("Kind of fault", ", ".join(classes), ", ".join(faults))
-    if doing := phrases.phase(earliest.phase, earliest.step):
+    if doing := phrases.doing(earliest):
         yield Fact("In the run", doing)
     if diagnosis.collateral:
         yield Fact("Dragged in", phrases.count_places(diagnosis.collateral), "not to blame")

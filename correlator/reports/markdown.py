@@ -112,7 +112,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterable[str]:
             else ""
         )
         what = f"{code(initiator.fault.value)}, {initiator.fault_class.value}"
-        doing = phrases.phase(initiator.phase, initiator.step)
+        doing = phrases.doing(initiator)
         since += f", {doing}" if doing else ""
         yield f"| **{plain(who)}** | {what} | {plain(since)} | {phrases.confidence(verdict.confidence)} |"
 

@@ -127,6 +127,11 @@ def confidence(value: float) -> str:
     return f"{percent:.0f} %, {next(word for floor, word in words if percent >= floor)}"
 
 
+def doing(initiator: Initiator) -> str:
+    """Where in its life the run was: `in the first backward after evaluation at step 100`, `at step 1240`."""
+    return initiator.during or phase(initiator.phase, initiator.step)
+
+
 def phase(value: Phase | None, step: int | None) -> str:
     """Where in its life the run was: `at step 1240`, `while it saved a checkpoint, at step 1200`."""
     match value:

@@ -87,7 +87,7 @@ def _suspects(page: Page, index: int, who: str, example: Initiator) -> None:
 def _since(initiator: Initiator) -> str:
     uncertainty = initiator.time_uncertainty_ms
     margin = "" if uncertainty is None or initiator.time is None else f" ± {phrases.duration(uncertainty)}"
-    phase = phrases.phase(initiator.phase, initiator.step)
+    phase = phrases.doing(initiator)
     return phrases.moment(initiator.time) + margin + (f", {phase}" if phase else "")
 
 

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from correlator.graphs.rules.device import device_fault, host_memory, storage
-from correlator.graphs.rules.launchers import across_nodes, launcher_report, launcher_signal, scheduler
+from correlator.graphs.rules.launchers import (
+    across_nodes,
+    launcher_report,
+    launcher_signal,
+    scheduler,
+    scheduler_teardown,
+)
 from correlator.graphs.rules.nodes import fabric, node_lost, rendezvous
 from correlator.graphs.rules.peers import peer_lost, store_lost, weak_faults
 from correlator.graphs.rules.process import dragged_in_first, poisoned_context, process_order
-from correlator.graphs.rules.waits import dump_signals, holders, mismatch, wait_chains, waiters
+from correlator.graphs.rules.waits import (
+    behind_another,
+    dump_signals,
+    holders,
+    mismatch,
+    unknown_members,
+    wait_chains,
+    waiters,
+)
 from correlator.graphs.scene import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -16,7 +30,9 @@ RULES: tuple[Rule, ...] = (
     poisoned_context,  # E2
     waiters,  # E3
     holders,  # E3
+    unknown_members,  # E3
     wait_chains,  # E3b
+    behind_another,  # E3b
     mismatch,  # E4
     peer_lost,  # E5
     weak_faults,  # E5
@@ -24,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     dump_signals,  # E7
     launcher_signal,  # E8
     across_nodes,  # E8b
+    scheduler_teardown,  # E8b
     launcher_report,  # E9
     device_fault,  # E10
     host_memory,  # E12

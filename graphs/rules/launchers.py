@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
 from correlator.graphs.episodes import Episode
-from correlator.graphs.pairing import SURE, in_turn, pair
-from correlator.graphs.scene import WEAK, Edge, Rejection, Scene
+from correlator.graphs.pairing import MOST_CAUSES, SURE, in_turn, pair
+from correlator.graphs.scene import TEARDOWN_ID, WEAK, Edge, Rejection, Scene
 
 
 def launcher_signal(scene: Scene) -> Iterator[Edge | Rejection]:
     """E8: a failed child makes its agent stop the other children of the node (q 0.99)."""
     for stop in _stops(scene, CollateralKind.TERMINATED_BY_LAUNCHER):
-        for cause in scene.by_node.get(stop.node or "", ()):
-            if cause.rank is not None and cause.code != CollateralKind.TERMINATED_BY_LAUNCHER:
-                if scene.may_precede(cause, stop):
+        for cause in _of_place(scene, stop.node):
+            unplaced = stop.node is None and cause.role is Role.INITIATING
+            if (cause.rank is not None or unplaced) and cause.code != CollateralKind.TERMINATED_BY_LAUNCHER:
+                reported = cause.inferred.startswith("exit code")  # when it ended, the report of it does not say
+                if reported or scene.may_precede(cause, stop):
                     yield Edge(cause.id, stop.id, "E8", 0.99, f"{cause.where} failed, so its agent stopped the node")
                 else:
                     yield Rejection(cause.id, stop.id, "E8", "the agent had stopped the node before")
     for stop in _stops(scene, CollateralKind.TERMINATED_BY_LAUNCHER):
-        for effect in scene.by_node.get(stop.node or "", ()):
+        for effect in _of_place(scene, stop.node):
             if effect.rank is not None and effect.code == CollateralKind.TERMINATED_BY_LAUNCHER:
                 yield Edge(stop.id, effect.id, "E8", 0.99, f"the agent of {stop.node} stopped it")
 
@@ -58,6 +60,17 @@ def scheduler(scene: Scene) -> Iterator[Edge | Rejection]:
                 yield Edge(cause.id, effect.id, "E15", 0.98, "the scheduler stopped the job")
 
 
+def scheduler_teardown(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E8b: srun, or the scheduler, ends all tasks of a step once one has failed; its list of ends is what shows it (q 0.9)."""
+    if scene.teardown is None:
+        return
+    for cause in in_turn(scene, (c for c in scene.initiating if c.specificity >= SURE))[:MOST_CAUSES]:
+        yield Edge(cause.id, TEARDOWN_ID, "E8b", 0.9, f"{cause.where} failed, so the scheduler ended the step")
+    for effect in scene.episodes:
+        if effect.code == CollateralKind.SCHEDULER_CANCEL and effect.rank is not None:
+            yield Edge(TEARDOWN_ID, effect.id, "E8b", 0.95, "the scheduler ended it with the step")
+
+
 def launcher_report(scene: Scene) -> Iterator[Edge | Rejection]:
     """E9: a launcher's report of a rank is explained by that rank; it never explains anything itself (q 0.99)."""
     for effect in scene.episodes:
@@ -69,5 +82,10 @@ def launcher_report(scene: Scene) -> Iterator[Edge | Rejection]:
 
 
 def _stops(scene: Scene, code: CollateralKind) -> list[Episode]:
-    """Node-wide stops: an agent that signalled its children, or was signalled itself."""
-    return [e for e in scene.episodes if e.code == code and e.rank is None and e.node is not None]
+    """Stops of a whole node, or of the one that nobody names: an agent signalled its children, or was signalled itself."""
+    return [e for e in scene.episodes if e.code == code and e.rank is None]
+
+
+def _of_place(scene: Scene, node: str | None) -> Sequence[Episode]:
+    """Episodes of a node, or those whose node nobody names."""
+    return scene.by_node.get(node, ()) if node is not None else scene.nowhere

@@ -12,6 +12,8 @@ from correlator.graphs.scene import WEAK, Edge, Rejection, Scene
 
 IB_REACH_S = 600.0
 """Retry timers and error handling put this much between a death and the last peer's complaint at most."""
+REPORT_LAG_S = 60.0
+"""An agent reports the end of a child this long after it at most: it first stops the others, and waits 30 s for them."""
 STORE_REACH_S = 1800.0
 
 
@@ -36,7 +38,8 @@ def _lost(scene: Scene, effect: Episode, peers: frozenset[str], cause: Episode) 
     if effect.rank is not None and effect.rank == cause.rank:
         return None
     gap = scene.gap_s(cause, effect)
-    if gap is not None and (gap[1] < 0 or gap[0] > IB_REACH_S):
+    lag_s = REPORT_LAG_S if cause.inferred.startswith("exit code") else 0.0
+    if gap is not None and (gap[1] < -lag_s or gap[0] > IB_REACH_S):
         return Rejection(cause.id, effect.id, "E5", "it lost its peer before that" if gap[1] < 0 else "too long after")
     named = cause.node is not None and cause.node in peers
     reason = f"its peer {cause.where} was gone" if named else "a peer of the job was gone"

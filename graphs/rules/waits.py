@@ -91,6 +91,35 @@ def wait_chains(scene: Scene) -> Iterator[Edge | Rejection]:
                 yield Rejection(scene.hub_id(there), scene.hub_id(here), "E3b", why)
 
 
+def behind_another(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E3b: a collective that everybody entered stands behind an earlier one in which some of them still wait (q 0.9).
+
+    Work of several groups runs one after the other on a GPU: it is enqueued, and shows as open, long before its turn.
+    """
+    for here, hub in enumerate(scene.hubs):
+        if hub.held_by or hub.deviating:
+            continue
+        elsewhere = {index for rank in hub.waiters for index in scene.waits_of.get(rank, ())} - {here}
+        for there in sorted(index for index in elsewhere if scene.hubs[index].held_by or scene.hubs[index].deviating):
+            reason = f"ranks of {hub.name} were held in {scene.hubs[there].name}"
+            yield Edge(scene.hub_id(there), scene.hub_id(here), "E3b", 0.9, reason)
+
+
+def unknown_members(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E3: nobody prints who belongs to a group whose waiters are all missing elsewhere: the others missing there hold it up."""
+    for here, hub in enumerate(scene.hubs):
+        if hub.members or hub.held_by:
+            continue
+        for other in scene.hubs:
+            if hub.waiters.keys() <= other.missing:
+                idle = sorted(rank for rank in other.missing if rank not in scene.waits_of)
+                found = [e for rank in idle for e in scene.by_rank.get(rank, ()) if e.role is Role.INITIATING]
+                for episode in found:
+                    reason = f"of those missing from {other.name} rank {episode.rank} alone waits nowhere"
+                    yield Edge(episode.id, scene.hub_id(here), "E3", 0.8, reason)
+                break
+
+
 def mismatch(scene: Scene) -> Iterator[Edge | Rejection]:
     """E4: members that bring another operation or size hang the whole hub."""
     for index, hub in enumerate(scene.hubs):
@@ -101,10 +130,13 @@ def mismatch(scene: Scene) -> Iterator[Edge | Rejection]:
 
 def dump_signals(scene: Scene) -> Iterator[Edge | Rejection]:
     """E7: a heartbeat exit or abort after somebody's timeout is that timeout's work."""
+    held = {rank for hub in scene.hubs if hub.held_by or hub.deviating for rank in hub.waiters}
     timeouts = [e for e in scene.episodes if e.code == CollateralKind.COLLECTIVE_TIMEOUT and e.rank is not None]
     if not timeouts:
         return
-    first = timeouts[0]
+    own = {e.rank: e for e in reversed(timeouts)}
+    first = min(timeouts, key=lambda e: e.rank not in held)
     for episode in scene.episodes:
         if episode.code == CollateralKind.SECONDARY_ABORT and episode.role is Role.COLLATERAL:
-            yield Edge(first.id, episode.id, "E7", 0.9, "the watchdog takes the process down after a timeout")
+            cause = own.get(episode.rank, first)
+            yield Edge(cause.id, episode.id, "E7", 0.9, "the watchdog takes the process down after a timeout")
