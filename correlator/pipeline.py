@@ -21,6 +21,7 @@ from correlator.graphs import Findings, RunFacts, judge
 from correlator.graphs.collateral import steps_of
 from correlator.graphs.episodes import iso
 from correlator.graphs.facts import prints_zone
+from correlator.graphs.reasoning import rule_uses
 from correlator.identity import identify
 from correlator.ingest import ingest
 from correlator.masking import mask_frame, masker_of
@@ -81,6 +82,7 @@ class Run(RunViews):
             hypotheses=weigh(found.hypotheses, found.verdict, self.catalogue, self.events, self._given(found)),
             collateral=found.collateral,
             episodes=steps_of(found.attempt, found.collateral),
+            rules=rule_uses(found.attempt),
             context=self._context(found),
             actions=advise(found.verdict, found.checkpoint, found.missing_evidence, self.catalogue, self.events),
             checkpoint=found.checkpoint,

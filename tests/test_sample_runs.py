@@ -6,13 +6,16 @@ import gzip
 import json
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import correlator
 from correlator.core.vocabulary import VerdictStatus
+from correlator.graphs.reasoning import MOST_USES
 from correlator.pipeline import Run
+from correlator.reports.text_reasons import MOST_TREE_LINES, tree_lines
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = sorted(path.parent for path in (ROOT / "sample_runs").glob("*/expected.json"))
@@ -80,3 +83,29 @@ def test_evidence_lines_exist_where_they_are_cited(sample: Path) -> None:
             first = cited.text.split("\n")[0].strip()
             # A text put together from two lines (`terminate called ...` and its `what()`) is cited at the second.
             assert first[:60] in line or first[-60:] in line, (cited.file, cited.line, first)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_each_rank_dragged_in_has_a_path_to_an_initiator_or_is_said_to_have_none(sample: Path) -> None:
+    """The paths are paths of the graph, from an initiator; the tree of the report names whoever has none."""
+    run = opened(sample.name)
+    roots = {root.id for root in run.findings.roots}
+    lines = tree_lines(run.diagnosis)
+    assert len(lines) <= MOST_TREE_LINES
+    for member in run.diagnosis.collateral:
+        path = member.explained_by
+        if path:
+            assert path[0] in roots
+            assert all(run.graph.has_edge(*pair) for pair in pairwise(path))
+        elif roots:
+            assert any(line.startswith("not explained:") and f"({member.kind})" in line for line in lines)
+    assert all(len(values["events"]) > 0 for _, values in run.graph.nodes(data=True))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_rules_that_fired_and_were_refused_are_told(sample: Path) -> None:
+    run = opened(sample.name)
+    uses = run.diagnosis.rules
+    assert sum(use.number for use in uses if use.accepted) == run.graph.number_of_edges()
+    assert len(uses) <= 2 * MOST_USES
+    assert all(use.reason and use.example and (use.probability is not None) is use.accepted for use in uses)

@@ -316,6 +316,27 @@ class EpisodeSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleUse:
+    """All that one edge rule concluded, or refused, between things of the same two kinds."""
+
+    rule: str
+    """Its number in the method, `E3`; tests and documentation use the same."""
+    accepted: bool
+    """True: it links cause to effect. False: it looked for the link and refused it."""
+    cause: str
+    """Code of the cause; `waiting` for a collective that ranks wait in."""
+    effect: str
+    number: int
+    """How many links, or refusals, of this kind there are."""
+    probability: float | None
+    """Of the strongest link; None for refusals."""
+    reason: str
+    """Why, in words; of many links that of one of them."""
+    example: str
+    """One of them: `rank 17 on node02 -> default_pg #77`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContextLine:
     """A raw line near the initiating event on the same writer."""
 
@@ -377,6 +398,8 @@ class Diagnosis:
     collateral: tuple[Collateral, ...] = ()
     episodes: tuple[EpisodeSummary, ...] = ()
     """The steps of all causal paths, once each."""
+    rules: tuple[RuleUse, ...] = ()
+    """Which rules of the causal graph fired and which were refused, and why; folded."""
     context: tuple[ContextLine, ...] = ()
     actions: Actions = field(default_factory=Actions)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)

@@ -11,6 +11,7 @@ from correlator.core.vocabulary import ClockStatus, VerdictStatus
 from correlator.reports import phrases
 from correlator.reports.folding import Alike, alike, in_order, named
 from correlator.reports.page import LABEL_WIDTH, Page, styled
+from correlator.reports.text_reasons import reasons
 
 _MOST_EVIDENCE = 5
 _MOST_RIVALS = 3
@@ -31,6 +32,8 @@ def details(page: Page, diagnosis: Diagnosis, *, verbose: bool, context: bool = 
     _checkpoint(page, diagnosis)
     _clocks(page, diagnosis.clocks, verbose=verbose)
     _gaps(page, diagnosis, verbose=verbose)
+    if verbose:
+        reasons(page, diagnosis)
     if verbose or context:
         _context(page, diagnosis)
     _footer(page, diagnosis)

@@ -19,10 +19,10 @@ from correlator.reports import ReportFormat, render
 from correlator.reports.json import json_schema, to_jsonable
 
 CONTRACT = {
-    "": "schema run verdict hypotheses collateral episodes context actions checkpoint clocks missing_evidence skipped warnings",
+    "": "schema run verdict hypotheses collateral episodes rules context actions checkpoint clocks missing_evidence skipped warnings",
     "run": "path world_size ranks_seen nodes files lines attempts first_time last_time",
     "verdict": "status confidence summary initiators",
-    "verdict.initiators": "rank local_rank node gpu pid fault class time time_uncertainty_ms phase step evidence",
+    "verdict.initiators": "rank local_rank node gpu pid fault class time time_uncertainty_ms phase step evidence during",
     "verdict.initiators.evidence": "file line byte_offset text time rule",
     "hypotheses": "initiators fault probability supports contradicts control",
     "collateral": "rank node kind time evidence explained_by",
