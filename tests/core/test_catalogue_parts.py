@@ -172,10 +172,17 @@ HERE = sorted({words[0] for words in COMMANDS if shutil.which(words[0], path=TOO
 def test_the_commands_are_taken_apart() -> None:
     """The check below sees the tools that the catalogue names, on the node and here."""
     tools = {words[0] for words in COMMANDS}
-    assert {"nvidia-smi", "dmesg", "grep", "py-spy", "dcgmi", "df", "torchfrtrace", "scontrol", "kubectl"} <= tools | {
-        "scontrol",
-        "kubectl",
-    }
+    assert {
+        "nvidia-smi",
+        "dmesg",
+        "grep",
+        "py-spy",
+        "dcgmi",
+        "df",
+        "torchfrtrace",
+        "sacct",
+        "compute-sanitizer",
+    } <= tools
     assert len(HERE) >= 5, HERE
 
 
