@@ -173,18 +173,11 @@ def executed(source: Source) -> Iterator[Path]:
     yield done
 
 
-REPORTS: tuple[Callable[[Source], Iterator[Path]], ...] = (
-    text,
-    documents,
-    graphs,
-    trace,
-    timelines,
-    rows,
-    notebook,
-)
+Report = Callable[[Source], Iterator[Path]]
+REPORTS: tuple[Report, ...] = (text, documents, graphs, trace, timelines, rows, notebook)
 
 
-def render_all(folder: Path, keep: Path, *, execute: bool = False) -> Rendered:
+def render_all(folder: Path, keep: Path, reports: Sequence[Report] = REPORTS) -> Rendered:
     """Every report of one run, each whatever became of the others."""
     begun = time.process_time()
     keep.mkdir(parents=True, exist_ok=True)
@@ -195,7 +188,7 @@ def render_all(folder: Path, keep: Path, *, execute: bool = False) -> Rendered:
     except Exception as error:  # noqa: BLE001 (what goes wrong is what is looked for)
         result.failures.append(f"open_run: {type(error).__name__}: {error}")
         return result
-    for report in (*REPORTS, *((executed,) if execute else ())):
+    for report in reports:
         try:
             for path in report(Source(folder, run, keep)):
                 result.sizes[path.name] = path.stat().st_size
@@ -235,7 +228,8 @@ def main() -> None:
     wanted = [run for run in found if not only or any(part in run.parent.name for part in only)]
     with tempfile.TemporaryDirectory() as temporary:
         keep = options.keep or Path(temporary)
-        done = [render_all(run, keep / run.parent.name, execute=options.execute) for run in wanted]
+        reports = (*REPORTS, executed) if options.execute else REPORTS
+        done = [render_all(run, keep / run.parent.name, reports) for run in wanted]
     print("\n".join(table(done)))
     sys.exit(any(one.failures for one in done))
 

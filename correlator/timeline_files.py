@@ -254,6 +254,9 @@ def _shaped(table: pa.Table, part: Path, timeline: TimelineFiles, schema: pa.Sch
         host = unquote(part.parent.name.removeprefix(f"{PARTITION}="))
         value = None if host == NO_HOST else host
         table = table.append_column(PARTITION, pa.array([value] * table.num_rows, pa.string()))
+    for field in schema:  # a column that came later is unknown in a timeline from before
+        if field.name not in table.column_names and field.nullable:
+            table = table.append_column(field.name, pa.nulls(table.num_rows, pa.string()))
     types = [pa.string() if pa.types.is_dictionary(field.type) else field.type for field in schema]
     columns = [table.column(field.name).cast(dtype) for field, dtype in zip(schema, types, strict=True)]
     return pa.table(columns, names=schema.names)

@@ -119,6 +119,19 @@ def test_somebody_elses_parquet_is_an_input_error(tmp_path: Path) -> None:
         correlator.open_run(tmp_path / "t.parquet")
 
 
+def test_a_column_that_came_later_is_null(tmp_path: Path) -> None:
+    """A timeline from before the column opens, with the same verdict; one without a column that it needs does not."""
+    path = written(NAMES[0], tmp_path / "t.parquet", all_lines=False, partition=False)
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["loss"]), tmp_path / "older.parquet")
+    again = correlator.open_run(tmp_path / "older.parquet")
+    assert again.events["loss"].null_count() == again.events.height
+    assert again.diagnosis.verdict == opened(NAMES[0]).diagnosis.verdict
+    pq.write_table(table.drop_columns(["event_name"]), tmp_path / "broken.parquet")
+    with pytest.raises(InputError):
+        correlator.open_run(tmp_path / "broken.parquet")
+
+
 def test_a_folder_that_is_no_timeline_is_never_replaced(tmp_path: Path) -> None:
     """Not even by the library, and nothing is left beside it."""
     (tmp_path / "precious.parquet").mkdir()

@@ -175,7 +175,8 @@ def events(
 ) -> None:
     """Show what happened on all ranks, in the order of time.
 
-    Times are corrected for the clocks of the nodes. A ~ marks a row that may as well have come before the one above it.
+    Times are corrected for the clocks of the nodes. A ~ marks a row that may as well have come before the one above it; a
+    > one without a time of its own, which came not before the time shown.
 
     For example: correlator events RUN --event cuda_oom --all-lines --context 30
     """

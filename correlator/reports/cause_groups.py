@@ -161,10 +161,7 @@ def _group(key: str, causes: list[Cause], diagnosis: Diagnosis, catalogue: Catal
     signs = [cause.first for cause in causes if cause.first is not None]
     times = [sign.time_ns for sign in signs if sign.time_ns is not None and not sign.bound]
     code, role = causes[0].code, causes[0].role
-    if key.startswith("root "):  # the verdict knows better: a stall begins before the first line that tells of it
-        times = [
-            ns for i in diagnosis.verdict.initiators if i.fault == code and (ns := nanoseconds_of(i.time))
-        ] or times
+    times = [cause.onset_ns for cause in causes if cause.onset_ns is not None] or times
     if causes[0].kind == "hub":
         title, where = _hub_words(causes)
     else:

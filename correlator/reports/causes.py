@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from correlator.core.model import Diagnosis
+from correlator.core.model import Diagnosis, Initiator
 from correlator.core.vocabulary import Role, TimeSource
 from correlator.reports.details import Details
 
@@ -54,6 +54,8 @@ class Cause:
     last_ns: int | None
     """The latest time of all its lines."""
     event_ids: tuple[int, ...]
+    onset_ns: int | None = None
+    """When it began by the verdict, of what the verdict names: a stall begins before the first line that tells of it."""
 
     @property
     def first(self) -> Sign | None:
@@ -108,12 +110,13 @@ def read_causes(diagnosis: Diagnosis, details: Details) -> CauseGraph:
     graph = details.graph
     ids = {number for _, values in graph.nodes(data=True) for number in values.get("events", ())}
     signs = _signs(details.events, ids)
-    causes = tuple(_cause(str(name), values, signs) for name, values in graph.nodes(data=True))
+    causes = tuple(_dated(_cause(str(name), values, signs), diagnosis) for name, values in graph.nodes(data=True))
     links = tuple(
         Link(str(cause), str(effect), str(v.get("rule", "")), float(v.get("q", 0.0)), str(v.get("reason", "")))
         for cause, effect, v in graph.edges(data=True)
     )
-    return CauseGraph(causes, links, frozenset(cause.id for cause in causes if _is_root(cause, diagnosis)))
+    roots = frozenset(cause.id for cause in causes if _initiator_of(cause, diagnosis) is not None)
+    return CauseGraph(causes, links, roots)
 
 
 def moment_of(ns: int) -> datetime:
@@ -134,17 +137,23 @@ def nanoseconds_of(time: str | None) -> int | None:
     return int((parsed - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
 
 
-def _is_root(cause: Cause, diagnosis: Diagnosis) -> bool:
+def _dated(cause: Cause, diagnosis: Diagnosis) -> Cause:
+    initiator = _initiator_of(cause, diagnosis)
+    return cause if initiator is None else replace(cause, onset_ns=nanoseconds_of(initiator.time))
+
+
+def _initiator_of(cause: Cause, diagnosis: Diagnosis) -> Initiator | None:
+    """The initiator of the verdict that a cause is."""
     if cause.role != Role.INITIATING:
-        return False
+        return None
     for initiator in diagnosis.verdict.initiators:
         if initiator.fault != cause.code:
             continue
         if initiator.rank is not None and initiator.rank in cause.ranks:
-            return True
+            return initiator
         if initiator.rank is None and not cause.ranks and (initiator.node in cause.nodes or not cause.nodes):
-            return True
-    return False
+            return initiator
+    return None
 
 
 def _cause(name: str, values: dict[str, object], signs: dict[int, Sign]) -> Cause:

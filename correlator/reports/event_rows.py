@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from correlator.core.model import Topology
 from correlator.core.schema import COLUMN_NAMES
 from correlator.core.secrets import mask_secrets
-from correlator.core.vocabulary import Context, Role
+from correlator.core.vocabulary import Context, Role, TimeSource
 from correlator.reports.cleaning import visible
 
 LONGEST_TEXT = 4_096
@@ -50,7 +50,7 @@ class TextRows:
         if day and day != self._day:
             self._day = day
             self._out.write(self._styled(f"--- {day}{self._zone}", _DIM) + "\n")
-        mark = self._styled("~", _YELLOW) if row["order_uncertain"] else " "
+        mark = self._mark(row)
         is_line = row["signature"] == Context.LINE
         parts = [f"{mark}{clock:<12}", self._writer(row), self._level(row)]
         name = self._name(row)
@@ -62,6 +62,12 @@ class TextRows:
         line = row.get("body_line_number") or row["line_number"]
         parts.append(self._styled(f"({visible(row['log_file_path'])}:{line})", _DIM))
         self._out.write(" ".join(parts) + "\n")
+
+    def _mark(self, row: Row) -> str:
+        """`>`: not before; the time is that of a line before it. `~`: may have come before the row above."""
+        if row["time_source"] == TimeSource.INHERITED and row["time_aligned"] is not None:
+            return self._styled(">", _DIM)
+        return self._styled("~", _YELLOW) if row["order_uncertain"] else " "
 
     def _writer(self, row: Row) -> str:
         """`node077 [41]` in the colour of the rank."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from correlator.core.vocabulary import Context, Role
+from correlator.core.vocabulary import Context, Role, TimeSource
 from correlator.reports.causes import CauseGraph, Sign
 from correlator.reports.cleaning import clipped, visible
-from correlator.reports.lanes_events import ranks_of
+from correlator.reports.lanes_events import Wait, ranks_of, waits_of
 from correlator.reports.perfetto_tracks import Slice
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def gather(events: pl.DataFrame, graph: CauseGraph) -> Material:
     material.nodes = {rank: node for rank, node in ranks_of(timed) if node}
     _steps(material, timed)
     _collectives(material, timed, last_ns)
-    _causes(material, graph)
+    waits = waits_of(timed, graph)
+    _waits(material, timed, waits)
+    _causes(material, graph, waits)
     _instants(material, timed)
     return material
 
@@ -90,18 +92,20 @@ def _steps(material: Material, timed: pl.DataFrame) -> None:
     import polars as pl
 
     reports = timed.filter((pl.col("event_name") == Context.PROGRESS.value) & pl.col("step").is_not_null())
-    columns = reports.select("host_name", "rank", "ns", "step", "loss", "log_file_path", "line_number")
+    columns = reports.select(
+        "host_name", "rank", "ns", "step", "loss", "log_file_path", "line_number", "time_uncertainty_ms"
+    )
     ordered = columns.sort("rank", "ns", "step", nulls_last=True)
     for frame in ordered.partition_by("rank", maintain_order=True):
         thinned = frame.gather_every(max(1, -(-frame.height // MOST_STEPS)))
         before: tuple[int, int] | None = None
-        for node, rank, ns, step, loss, file, line in thinned.iter_rows():
+        for node, rank, ns, step, loss, file, line, margin in thinned.iter_rows():
             home = material.home(node, rank)
             if loss is not None and math.isfinite(loss):
                 material.counts.setdefault(home, []).append(Count(ns, "loss", float(loss)))
             if before is not None and ns > before[0] and step > before[1]:
                 name = f"step {step}" if step == before[1] + 1 else f"steps {before[1] + 1}-{step}"
-                args = (("at", _shown(f"{file}:{line}")), ("step", step))
+                args = (("at", _shown(f"{file}:{line}")), ("step", step), *_uncertain(margin))
                 material.slices.setdefault(home, []).append(Slice(before[0], ns, name, "step", args))
                 step_s = (ns - before[0]) / 1e9 / (step - before[1])
                 material.counts.setdefault(home, []).append(Count(ns, "step time, s", round(step_s, 6)))
@@ -147,7 +151,20 @@ def _collectives(material: Material, timed: pl.DataFrame, last_ns: int) -> None:
         material.slices.setdefault(material.home(node, rank), []).append(item)
 
 
-def _causes(material: Material, graph: CauseGraph) -> None:
+def _waits(material: Material, timed: pl.DataFrame, waits: dict[int, Wait]) -> None:
+    """A wait that ended in a timeout, of ranks that left no dump: a timeout says how long it lasted."""
+    import polars as pl
+
+    dumped = set(timed.filter(pl.col("event_name") == Context.COLLECTIVE_ENTRY.value)["rank"].drop_nulls().unique())
+    for rank, wait in sorted(waits.items()):
+        if rank in dumped or wait.high_ns is None:
+            continue
+        lasted = (("lasted_s", round((wait.high_ns - wait.low_ns) / 1e9, 3)),)
+        item = Slice(wait.low_ns, wait.high_ns, "waiting in a collective", "wait", lasted)
+        material.slices.setdefault(material.home(None, rank), []).append(item)
+
+
+def _causes(material: Material, graph: CauseGraph, waits: dict[int, Wait]) -> None:
     """A slice of a microsecond for each episode, for flows to hold on to, and a wait for each hub."""
     taken: set[tuple[Home, int]] = set()
     reasons: dict[str, list[str]] = {}
@@ -164,10 +181,12 @@ def _causes(material: Material, graph: CauseGraph) -> None:
             args += (("waiting", len(cause.ranks)), ("missing", _shown(",".join(map(str, cause.missing[:64])))))
             end = max(cause.last_ns or first.time_ns, first.time_ns + ANCHOR_NS)
             name = _shown(f"waiting in {cause.name}")
-            material.hubs.append((cause.name, Slice(first.time_ns, end, name, "wait", args, cause.id)))
+            begun = min((waits[rank].low_ns for rank in cause.ranks if rank in waits), default=first.time_ns)
+            start = min(begun, first.time_ns)
+            material.hubs.append((cause.name, Slice(start, end, name, "wait", args, cause.id)))
             continue
         home = material.home(next(iter(cause.nodes), None), next(iter(cause.ranks), None))
-        start = first.time_ns
+        start = cause.onset_ns or first.time_ns
         while (home, start // ANCHOR_NS) in taken:  # slices that begin together could not be told apart by flows
             start += ANCHOR_NS
         taken.add((home, start // ANCHOR_NS))
@@ -194,6 +213,7 @@ def _instants(material: Material, timed: pl.DataFrame) -> None:
         "log_file_path",
         "line_number",
         pl.col("body").fill_null(""),
+        pl.col("time_source").cast(pl.String) == TimeSource.INHERITED.value,
     )
     for node, name, role, *sign in columns.iter_rows():
         line = Sign(*sign)
@@ -205,8 +225,15 @@ def _cited(sign: Sign) -> Iterator[tuple[str, str | int | float]]:
     yield "at", _shown(f"{sign.file}:{sign.line}")
     if sign.text:
         yield "text", _shown(sign.text)
-    if sign.uncertainty_ms is not None and math.isfinite(sign.uncertainty_ms):
-        yield "uncertainty_ms", round(sign.uncertainty_ms, 3)
+    if sign.bound:
+        yield "time", "not before: the line has no time of its own"
+    else:
+        yield from _uncertain(sign.uncertainty_ms)
+
+
+def _uncertain(margin_ms: float | None) -> Iterator[tuple[str, float]]:
+    if margin_ms is not None and math.isfinite(margin_ms):
+        yield "uncertainty_ms", round(margin_ms, 3)
 
 
 def _shown(text: str) -> str:

@@ -180,3 +180,16 @@ def test_the_command_compresses_by_the_suffix(tmp_path: Path) -> None:
     packed = (tmp_path / "t.json.gz").read_bytes()
     assert gzip.decompress(packed) == (tmp_path / "t.json").read_bytes()
     assert packed == (tmp_path / "again.json.gz").read_bytes()
+
+
+def test_waits_begin_where_the_failure_began() -> None:
+    """A timeout says how long it ran: the wait is drawn from there, and no arrow goes against the clock."""
+    diagnosis, details = failed_run(16)
+    trace = traced(diagnosis, details)
+    events = trace["traceEvents"]
+    waits = [event for event in events if event["ph"] == "X" and event["name"] == "waiting in a collective"]
+    assert {round(event["dur"] / 1e6) for event in waits} == {600}
+    (hub,) = (event for event in events if event["ph"] == "X" and event["name"].startswith("waiting in default_pg"))
+    (root,) = (event for event in events if event["ph"] == "X" and event.get("cat") == "initiator")
+    assert 0 <= hub["ts"] - root["ts"] < 1e6
+    assert trace["otherData"]["flows_against_the_clock"] == 0
