@@ -26,7 +26,7 @@ import correlator
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _CRI = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] ")
 _LABEL = re.compile(r" {0,5}(\d{1,5}): ")
-_TEE = re.compile(r"\[[a-z]+(\d+)\]:")
+_TEE = re.compile(r"\[(?!rank)[a-z]+(\d+)\]:")
 _RANK = re.compile(r"\[rank(\d+)\]:")
 _SAID = re.compile(r"\d{4}-\d\d-\d\d [\d:,.]{8,15} (?:\[\w{1,9}\] )?(?:\w{1,30}: )?\[rank (\d+)\] ")
 _TORCHRUN = re.compile(r"(?:^|/)attempt_(\d+)/(\d+)/(?:stdout\.log|stderr\.log|error\.json)(?:\.gz)?$")
@@ -54,6 +54,8 @@ class Layout:
     tasks: set[int] = field(default_factory=set)
     labelled: set[str] = field(default_factory=set)
     nccl: dict[str, int] = field(default_factory=dict)
+    node_of_task: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The node of a task that is a node's launcher: by its file, or by its label under an empty name."""
 
     def put(self, rank: int, local: int, node: str | None) -> None:
         """A line said so."""
@@ -117,15 +119,16 @@ def layout_of(run: Path, expected: dict[str, object]) -> tuple[Layout, dict[str,
             layout.pods |= {match[1]: match[3] for row in rows if (match := _LISTED.match(row))}
         if sum(bool(_LABEL.match(row)) for row in rows) > len(rows) / 2:
             layout.labelled.add(name)
-        if match := re.match(r"(?:agent_|launcher_)?([a-z][\w-]*\d)(?:\.log|/)", name):
-            layout.nodes += [match[1]] if match[1] not in layout.nodes and "rank" not in match[1] else []
+        if match := re.match(r"(?:agent_|launcher_|kernel_)?([a-z][\w-]*\d)(?:\.log|/)", name):
+            layout.nodes += [match[1]] if match[1] not in layout.nodes and not re.match("rank|pod_", match[1]) else []
     layout.nodes += [node for node in layout.pods.values() if node not in layout.nodes]
     for name, rows in lines.items():
         _read_tables(layout, name, rows)
-    per_node = int(layout.world or 0) // max(1, len(expected.get("clock_offset_ms", {})))  # type: ignore[arg-type]
-    for index, node in enumerate(expected.get("clock_offset_ms", {}) if per_node else ()):  # type: ignore[call-overload]
-        for local in range(per_node):
-            layout.put(index * per_node + local, local, node)
+    listed = list(expected.get("clock_offset_ms", {}))  # type: ignore[call-overload]
+    if len(listed) == expected.get("nodes"):
+        per_node = int(layout.world or 0) // len(listed)
+        for rank in range(per_node * len(listed)):
+            layout.put(rank, rank % per_node, listed[rank // per_node])
     layout.tasks = {int(match[1]) for name in files if (match := _TASK_FILE.search(name))}
     return layout, lines
 
@@ -136,9 +139,13 @@ def _read_tables(layout: Layout, name: str, rows: list[str]) -> None:
     host: str | None = None
     table: dict[str, list[int]] = {}
     for row in rows:
-        text = peel(row, labelled=name in layout.labelled)[0]
+        text, task, _, _ = peel(row, labelled=name in layout.labelled)
         if match := _INTRODUCED.search(text):
             layout.put(int(match[1]), int(match[2]), match[3])
+            if file := _TASK_FILE.search(name):
+                layout.node_of_task[name, int(file[1])] = match[3]
+            elif task is not None:
+                layout.node_of_task["", task] = match[3]
         elif match := _TABLE.search(text):
             if match[1] == "restart_count":
                 table = {}
@@ -173,7 +180,7 @@ def writer_of(layout: Layout, name: str, line: str) -> Writer:
     if rank is None and task is not None and len(layout.tasks) == layout.world and not _OF_AGENT.search(text):
         rank = task
     if node is None and task is not None and layout.world and len(layout.tasks or layout.nodes) != layout.world:
-        node = layout.nodes[task] if task < len(layout.nodes) else None
+        node = layout.node_of_task.get((name if match else "", task))
     if rank is None and local is not None and node is not None:
         rank = layout.rank_at.get((node, local))
     if node is None and rank is not None:
@@ -210,7 +217,9 @@ def check(case: Path) -> Figures:
     figures = Figures()
     events = correlator.open_run(str(case / "run")).events
     columns = ("log_file_path", "file_kind", "line_number", "rank", "host_name", "attempt", "event_name")
-    rows = events.select(pl.col(name).cast(pl.String) if events[name].dtype == pl.Categorical else name for name in columns)
+    rows = events.select(
+        pl.col(name).cast(pl.String) if events[name].dtype == pl.Categorical else name for name in columns
+    )
     for path, kind, number, rank, host, attempt, name in rows.iter_rows():
         text = lines[path][number - 1] if number <= len(lines[path]) else ""
         wanted = writer_of(layout, path, text)

@@ -37,11 +37,17 @@ def with_writers(frame: pl.DataFrame, writers: Sequence[Writer], parts: Sequence
     """
     schema = {"path": pl.String, "w_node": pl.String, "w_rank": pl.Int32, "w_local": pl.Int32, "w_task": pl.Int32}
     table = pl.DataFrame(
-        [(w.path, w.node, w.rank, w.local_rank, w.task_id) for w in writers], schema=schema, orient="row"
+        [(w.path, w.node, w.rank, w.local_rank, w.task_id, w.pid) for w in writers],
+        schema=schema | {"w_pid": pl.Int64},
+        orient="row",
     )
     joined = frame.join(table, on="path", how="left", maintain_order="left")
     inherits = among("kind", RANK_KINDS) & ~among("event", AGENT_EVENTS)
-    joined = joined.with_columns(pl.coalesce("task", "w_task").alias("task"), inherits.alias("inherits")).drop("w_task")
+    joined = joined.with_columns(
+        pl.coalesce("task", "w_task").alias("task"),
+        pl.coalesce("pid", pl.when(inherits).then(pl.col("w_pid"))).alias("pid"),
+        inherits.alias("inherits"),
+    ).drop("w_task", "w_pid")
     return _with_parts(joined, parts) if parts else joined
 
 

@@ -34,6 +34,8 @@ class Writer:
     guessed: bool = False
     """The rank is a bare number of the file's name."""
     local_rank: int | None = None
+    pid: int | None = None
+    """The one process that writes it, where its name says so (nccl.node03.4245.log)."""
     task_id: int | None = None
     attempt: int | None = None
     agent: str | None = None
@@ -71,6 +73,7 @@ def writers(
             kind=kind,
             local_rank=hints.local_rank,
             node_rank=hints.node_rank,
+            pid=hints.pid if kind in _ONE_WRITER else None,
             task_id=hints.task_id,
             attempt=hints.attempt,
             agent=hints.run_id,

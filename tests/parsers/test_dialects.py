@@ -96,6 +96,26 @@ def test_lookalikes_are_not_taken(
         assert pattern.id not in {match.pattern.id for match in found}, lookalike
 
 
+def test_no_dialect_takes_anothers_sample_lines(
+    one_line: Callable[..., tuple[ChunkLines, Hits]], context_of: Callable[..., FileContext]
+) -> None:
+    """The whole matrix: every dialect and the catalogue compete for every sample, and the owner or a double of it wins."""
+    taken: list[tuple[str, str, str]] = []
+    lines = 0
+    for index in ALL:
+        pattern, owner = TABLE.patterns[index], TABLE.dialect_of[index]
+        if TABLE.stacks[index] is not None:
+            continue  # told by the frames of a traceback
+        for sample in pattern.samples:
+            lines += 1
+            found = recognised(sample, pattern, one_line, context_of)
+            owners = {TABLE.dialect_of[match.scan_id] for match in found}
+            if owner not in owners and not any(agrees(match, pattern) for match in found):
+                taken.append((pattern.id, sample, ", ".join(sorted(owners))))
+    assert lines > 700
+    assert not taken
+
+
 @pytest.mark.parametrize("index", ALL, ids=IDS)
 def test_declaration_is_sound(index: int) -> None:
     """Names come from the vocabulary, the role fits the name, and the record has a stitcher."""

@@ -37,7 +37,7 @@ _SHORT = {
     "code_line_number": "line",
 }
 _LEFT_OUT = frozenset(
-    "event_name role signature line_number byte_offset body_line_number body_byte_offset dialect timestamp_ns time_source time_granularity_ms time_zone "
+    "event_name role signature template line_number byte_offset body_line_number body_byte_offset dialect timestamp_ns time_source time_granularity_ms time_zone "
     "body exception_message exception_stacktrace attributes observed_timestamp_ns line_count severity".split()
 )
 _NAMED = {b"\\r": b"\r", b"\\0": b"\0", b"\\x1b": b"\x1b", b"\\xe9": b"\xe9", b"\\\\": b"\\"}
