@@ -66,7 +66,7 @@ def bounded(estimates: Sequence[ClockEstimate], lines: pl.DataFrame, unbelieved:
         return list(estimates)
     told = pl.col("domain").is_in(pl.Series(wide, dtype=pl.String).implode()).any().over("rule", "key")
     used = lines.join(unbelieved, on=["path", "line"], how="anti").filter(told)
-    used = edges(used, estimates)
+    used = _tightest(edges(used, estimates))
     if used.is_empty():
         return list(estimates)
     number = {one.node: index for index, one in enumerate(estimates)}
@@ -83,6 +83,15 @@ def bounded(estimates: Sequence[ClockEstimate], lines: pl.DataFrame, unbelieved:
     empty = low > high  # the bounds cross each other: hold both, and all that was there before
     low, high = np.where(empty, np.minimum(first_low, high), low), np.where(empty, np.maximum(first_high, low), high)
     return [_moved(one, float(low[index]), float(high[index])) for index, one in enumerate(estimates)]
+
+
+def _tightest(known: pl.DataFrame) -> pl.DataFrame:
+    """One line of each node and side of a message: its ranks are no second witness against one late line elsewhere."""
+    return (
+        known.group_by("rule", "key", "later", "domain")
+        .agg(pl.col("printed_soonest_ms").max(), pl.col("printed_latest_ms").min())
+        .sort("rule", "key", "later", "domain")
+    )
 
 
 def _moved(one: ClockEstimate, low: float, high: float) -> ClockEstimate:

@@ -77,6 +77,14 @@ def test_bounds_that_cross_widen() -> None:
     assert high >= 9_999.0
 
 
+def test_ranks_of_one_node_are_no_second_witness() -> None:
+    """One late START of a1 bounds both ranks of a2: it is one line, and narrows nothing."""
+    known = (estimate("a1", (0.0, 0.0)), estimate("a2", WIDE))
+    late = message("1", 8.0, 1.0)
+    other_rank = [("m", "1", True, "a2", at(1.1), 1.0, "a2.log", 7)]
+    assert interval_of("a2", [late, other_rank], *known) == WIDE
+
+
 def test_an_old_message_says_less() -> None:
     """A day before the failure a clock of unknown drift may have stood 9 s elsewhere."""
     known = (
