@@ -178,12 +178,14 @@ def _verdict(graph: AttemptGraph, roots: Roots, confidence: Confidence, collater
     tied = roots.tied
     course = Course(graph)
     during = course.moment(roots.chosen[0]).words
-    summary = (wording.tied if tied else wording.identified)(roots.chosen, collateral, during)
+    initiators = tuple(_initiator(graph, roots, root, course) for root in roots.chosen)
+    say = wording.tied if tied else wording.identified
+    summary = say(roots.chosen, collateral, during, initiators[0].time)
     return Verdict(
         status=VerdictStatus.TIED if tied else VerdictStatus.IDENTIFIED,
         confidence=confidence.value,
         summary=summary,
-        initiators=tuple(_initiator(graph, roots, root, course) for root in roots.chosen),
+        initiators=initiators,
     )
 
 

@@ -85,10 +85,15 @@ def who(roots: Sequence[Episode]) -> str:
     return " and ".join(root.where for root in roots)
 
 
-def identified(roots: Sequence[Episode], collateral: Sequence[Collateral], during: str | None = None) -> str:
-    """The verdict on one initiator, or on several that are one fault; `during` tells where in the run it broke."""
+def identified(
+    roots: Sequence[Episode], collateral: Sequence[Collateral], during: str | None = None, began: str | None = None
+) -> str:
+    """The verdict on one initiator, or on several that are one fault.
+
+    `during` tells where in the run it broke, `began` when (ISO 8601, as the initiator has it).
+    """
     root = roots[0]
-    when = clock_time(root.onset_ns)
+    when = began[:19].replace("T", " ") if began else clock_time(root.onset_ns)
     step = f" in step {root.step}" if root.step is not None and not during else ""
     subject = who(roots)
     first = f"{_sentence(subject)} {said(root.code)}{step}" + (f" at {when}" if when else "")
@@ -107,10 +112,12 @@ def clock_time(ns: int | None) -> str | None:
     return None if stamp is None else stamp[:19].replace("T", " ")
 
 
-def tied(roots: Sequence[Episode], collateral: Sequence[Collateral], during: str | None = None) -> str:
+def tied(
+    roots: Sequence[Episode], collateral: Sequence[Collateral], during: str | None = None, began: str | None = None
+) -> str:
     """The verdict on several independent faults that no clock can order."""
     if len({root.code for root in roots}) == 1:
-        return f"{identified(roots, collateral, during)} Nothing orders them: treat them as one cause."
+        return f"{identified(roots, collateral, during, began)} Nothing orders them: treat them as one cause."
     parts = "; ".join(f"{root.where} {said(root.code)}" for root in roots)
     return f"Several began independently: {parts}. No clock here can order them. {_rest(collateral)}".rstrip()
 

@@ -12,7 +12,7 @@ from correlator.advice.lines import Line, lines_of
 from correlator.advice.readings import entry_for, numbers_of
 from correlator.advice.resume import resume_words
 from correlator.core.catalogue import Catalogue, Entry
-from correlator.core.model import Actions, Checkpoint, Initiator, Verdict
+from correlator.core.model import Actions, Checkpoint, Evidence, Initiator, Verdict
 from correlator.core.ranges import fold_hosts, fold_numbers
 from correlator.core.vocabulary import Context, Role, VerdictStatus
 
@@ -57,7 +57,13 @@ def advise(
     return Actions(
         first=" ".join(
             filter(
-                None, (numbers_of(initiator.fault, line), known.prose(entry.first_action), _others(verdict.initiators))
+                None,
+                (
+                    numbers_of(initiator.fault, line),
+                    known.prose(entry.first_action),
+                    _others(verdict.initiators),
+                    _other_fault(chosen, lines, checkpoint),
+                ),
             )
         ),
         commands=tuple(dict.fromkeys([*commands[:_MOST_COMMANDS], *_isolate(chosen, dialects)])),
@@ -69,13 +75,20 @@ def advise(
 def finest(initiator: Initiator, lines: Sequence[Line], catalogue: Catalogue) -> tuple[Entry, Line | None]:
     """The finest entry for an initiator, and the event that names its fault (None where it was inferred)."""
     entry = catalogue.entry(initiator.fault)
-    places = {(cited.file, cited.line): number for number, cited in enumerate(initiator.evidence)}
-    cited = [line for line in lines if (line.file, line.number) in places]
-    cited.sort(key=lambda line: places[line.file, line.number])
+    cited = [line for evidence in initiator.evidence for line in _records_of(evidence, lines)]
     named = [line for line in cited if line.name == initiator.fault]  # how it ended is told only where nothing names it
     found = [(entry_for(entry, line), line) for line in named or cited]
     specific = next(((finer, line) for finer, line in found if finer.variant), None)
     return specific or next(iter(found), (entry, None))
+
+
+def _records_of(cited: Evidence, lines: Sequence[Line]) -> list[Line]:
+    """The records that hold a cited line: evidence names the decisive line, a record begins above it."""
+    return [
+        line
+        for line in lines
+        if line.file == cited.file and line.number <= cited.line < line.number + max(1, line.count)
+    ]
 
 
 def _dialects(events: pl.DataFrame | None) -> frozenset[str]:
@@ -163,6 +176,20 @@ def _others(initiators: Sequence[Initiator]) -> str:
     if not ranks:
         return ""
     return f"The same goes for rank{'s' if len(ranks) > 1 else ''} {fold_numbers(ranks)}."
+
+
+def _other_fault(
+    chosen: Sequence[tuple[Initiator, Entry, Line | None]], lines: Sequence[Line], checkpoint: Checkpoint
+) -> str:
+    """Where several faults are tied: what to do about the second of them."""
+    first = chosen[0][0]
+    for initiator, entry, line in chosen[1:]:
+        if initiator.fault is not first.fault:
+            who = f"Rank {initiator.rank}" if initiator.rank is not None else (initiator.node or "The other")
+            where = f" on {initiator.node}" if initiator.rank is not None and initiator.node else ""
+            known = known_of(initiator, line, lines, checkpoint)
+            return f"{who}{where}, {initiator.fault.value}: {known.prose(entry.first_action)}"
+    return ""
 
 
 def _isolate(chosen: Sequence[tuple[Initiator, Entry, Line | None]], dialects: frozenset[str]) -> list[str]:

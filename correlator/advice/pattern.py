@@ -50,7 +50,9 @@ def pattern_of(initiator: Initiator, lines: Sequence[Line], ranks_seen: int, wor
     if len(attempts) > 1 and nodes:
         return _over_attempts(seen, nodes, len(attempts))
     if len(ranks) == 1:
-        words = f"of {ranks_seen} ranks only rank {initiator.rank} shows it: something of its own (data, GPU, node)"
+        shared = any(line.node == initiator.node and line.rank not in {None, initiator.rank} for line in lines)
+        own = "data, GPU" if shared and initiator.node is not None else "data, GPU, node"
+        words = f"of {ranks_seen} ranks only rank {initiator.rank} shows it: something of its own ({own})"
         return Pattern(Spread.ONE_RANK, words)
     if world_size is not None and len(ranks) == world_size:
         words = f"all {world_size} ranks show it: code, data or configuration"

@@ -182,6 +182,38 @@ def test_the_line_of_the_code_is_shown_by_a_command() -> None:
     assert "/workspace/train.py:3" in actions.first
 
 
+def test_evidence_names_the_decisive_line_of_a_record() -> None:
+    """A traceback begins far above the line that is cited: its numbers and its finer entry are read all the same."""
+    said = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.15 GiB of which "
+        "1.05 GiB is free. Including non-PyTorch memory, this process has 78.05 GiB memory in use. Of the allocated memory 70.10 GiB "
+        "is allocated by PyTorch, and 5.90 GiB is reserved by PyTorch but unallocated."
+    )
+    raised = event("cuda_oom", 40, seconds=5, host_name="node03", rank=17, body=said, line_count=30)
+    events = table([(log("rank_17.log", FileKind.RANK_LOG, node="node03"), [raised])])
+    chosen = initiator(FaultCode.CUDA_OOM, rank=17, node="node03", file="rank_17.log", line=69)
+    actions = advise(identified(chosen), Checkpoint(), (), CATALOGUE, events)
+    assert "2.00 GiB with 1.05 GiB" in actions.first
+    assert any("expandable_segments" in command for command in actions.commands)
+
+
+def test_both_faults_of_a_tie_get_their_advice() -> None:
+    """The second is not left without a word where it is another fault."""
+    events = table(
+        [
+            (log("rank_17.log", FileKind.RANK_LOG, node="node03"), [event("cuda_oom", 7, host_name="node03", rank=17)]),
+            (log("rank_3.log", FileKind.RANK_LOG, node="node01"), [event("disk_full", 7, host_name="node01", rank=3)]),
+        ]
+    )
+    chosen = (
+        initiator(FaultCode.CUDA_OOM, rank=17, node="node03", file="rank_17.log"),
+        initiator(FaultCode.DISK_FULL, rank=3, node="node01", file="rank_3.log"),
+    )
+    tied = Verdict(VerdictStatus.TIED, 0.8, "", chosen)
+    first = advise(tied, Checkpoint(), (), CATALOGUE, events).first
+    assert "Rank 3 on node01, disk_full: Free space" in first
+
+
 def test_the_job_is_named_only_where_there_is_one() -> None:
     """Two ids in the lines are no answer; the name of a default output file is."""
     assert job_of([line("message", body="slurmstepd: error: *** STEP 123456.0 ON node03 CANCELLED ***")]) == "123456"
