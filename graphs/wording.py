@@ -19,6 +19,13 @@ PLAIN: dict[FaultCode, str] = {
     FaultCode.CUDA_DEVICE_ASSERT: "hit a device-side assert",
     FaultCode.CUDA_LAUNCH_FAILURE: "had an unspecified GPU launch failure",
     FaultCode.CUDA_MISALIGNED_ADDRESS: "made a misaligned GPU memory access",
+    FaultCode.CUDA_NO_KERNEL_IMAGE: "has a library without code for its GPU",
+    FaultCode.CUDA_DRIVER_INSUFFICIENT: "found a GPU driver that does not fit its CUDA",
+    FaultCode.CUDA_STREAM_CAPTURE: "did in a CUDA graph capture what none can hold",
+    FaultCode.CUDA_INVALID_DEVICE: "asked for a GPU that it does not have",
+    FaultCode.CUDA_INVALID_CONFIGURATION: "launched a kernel in a shape that its GPU refuses",
+    FaultCode.CUDA_INITIALIZATION: "could not start CUDA",
+    FaultCode.CUBLAS_CUDNN_FAILURE: "failed in a CUDA library (cuBLAS or cuDNN)",
     FaultCode.CUDA_ECC_UNCORRECTABLE: "met an uncorrectable GPU memory error (ECC)",
     FaultCode.NATIVE_SEGFAULT: "crashed with a segmentation fault",
     FaultCode.NATIVE_ABORT: "aborted in native code",
@@ -27,6 +34,9 @@ PLAIN: dict[FaultCode, str] = {
     FaultCode.GPU_ECC_DBE: "met an uncorrectable GPU memory error (ECC)",
     FaultCode.GPU_NVLINK: "had a fatal NVLink error",
     FaultCode.GPU_GSP_TIMEOUT: "lost its GPU's system processor (GSP)",
+    FaultCode.GPU_MMU_FAULT: "had a page fault on its GPU",
+    FaultCode.GPU_THERMAL: "ran into the heat limit of its GPU",
+    FaultCode.ILLEGAL_INSTRUCTION: "crashed on an instruction that its CPU lacks",
     FaultCode.NODE_LOST: "was lost",
     FaultCode.HOST_OOM_KILL: "was killed by the kernel for host memory",
     FaultCode.PROCESS_KILLED: "was killed (SIGKILL) by an unknown sender",
@@ -34,6 +44,9 @@ PLAIN: dict[FaultCode, str] = {
     FaultCode.DISK_FULL: "could not write: the disk is full",
     FaultCode.STORAGE_IO: "failed on storage",
     FaultCode.SHM_EXHAUSTED: "ran out of shared memory (/dev/shm)",
+    FaultCode.FILE_DESCRIPTOR_LIMIT: "ran out of file descriptors",
+    FaultCode.NCCL_INTERNAL_ERROR: "failed inside NCCL",
+    FaultCode.PYTHON_EXCEPTION: "failed with an exception",
     FaultCode.DATALOADER_WORKER_DIED: "lost a data-loader worker",
     FaultCode.COLLECTIVE_MISMATCH: "called another collective than its peers",
     FaultCode.RANK_STALLED: "never came to a collective in which its peers waited",
@@ -71,6 +84,16 @@ def said(code: str) -> str:
     return PLAIN.get(fault, f"failed with {fault.value.replace('_', ' ')} ({FAULT_CLASS[fault].value})")
 
 
+def _told(root: Episode) -> str:
+    """What an episode did, in words; of a Python exception its type and the user's line."""
+    if root.code != FaultCode.PYTHON_EXCEPTION:
+        return said(root.code)
+    kind = next((f.exception_type for f in root.facts if f.exception_type), None)
+    frame = next((f.frame for f in root.facts if f.frame), None)
+    words = f"raised {kind.rpartition('.')[2]}" if kind else "ended after an error that nothing knows"
+    return f"{words} at {frame}" if frame else words
+
+
 def who(roots: Sequence[Episode]) -> str:
     """`rank 17 on node02`, `ranks 32-39 on node04`, `node05`, `the job`."""
     ranks = [root.rank for root in roots if root.rank is not None]
@@ -96,7 +119,7 @@ def identified(
     when = began[:19].replace("T", " ") if began else clock_time(root.onset_ns)
     step = f" in step {root.step}" if root.step is not None and not during else ""
     subject = who(roots)
-    first = f"{_sentence(subject)} {said(root.code)}{step}" + (f" at {when}" if when else "")
+    first = f"{_sentence(subject)} {_told(root)}{step}" + (f" at {when}" if when else "")
     first += f", {during}." if during else "."
     return f"{first} {_rest(collateral)}".rstrip()
 
@@ -118,7 +141,7 @@ def tied(
     """The verdict on several independent faults that no clock can order."""
     if len({root.code for root in roots}) == 1:
         return f"{identified(roots, collateral, during, began)} Nothing orders them: treat them as one cause."
-    parts = "; ".join(f"{root.where} {said(root.code)}" for root in roots)
+    parts = "; ".join(f"{root.where} {_told(root)}" for root in roots)
     return f"Several began independently: {parts}. No clock here can order them. {_rest(collateral)}".rstrip()
 
 

@@ -130,6 +130,7 @@ def test_an_error_that_nothing_knows_still_gets_a_place(tmp_path: Path) -> None:
     assert "shard 17" in initiator.evidence[0].text
     assert diagnosis.context[-1].text == SHORT.strip()
     assert any("no other rank printed" in words for words in diagnosis.hypotheses[0].supports)
+    assert "an error that nothing knows" in diagnosis.verdict.summary
 
 
 def test_a_traceback_that_was_cut_off_names_the_frame(tmp_path: Path) -> None:
@@ -138,6 +139,17 @@ def test_a_traceback_that_was_cut_off_names_the_frame(tmp_path: Path) -> None:
     diagnosis = diagnosed(job(tmp_path, cut))
     assert diagnosis.verdict.initiators[0].fault is FaultCode.PYTHON_EXCEPTION
     assert "/workspace/train.py:61" in diagnosis.actions.first
+    assert "at /workspace/train.py:61" in diagnosis.verdict.summary
+
+
+def test_an_exception_of_the_own_code_is_told_by_type_and_line(tmp_path: Path) -> None:
+    """What a colleague would say: what was raised, and where."""
+    raised = ILLEGAL.format(text="x").replace(
+        "RuntimeError: CUDA error: x", "mylib.errors.ShardError: shard 7 is short"
+    )
+    verdict = diagnosed(job(tmp_path, raised)).verdict
+    assert verdict.initiators[0].fault is FaultCode.PYTHON_EXCEPTION
+    assert "raised ShardError at /workspace/train.py:61" in verdict.summary
 
 
 def healthy(folder: Path) -> Path:
