@@ -98,7 +98,7 @@ def _not_failed(graph: AttemptGraph, checkpoint: Checkpoint, run: RunFacts) -> F
     places = run.topology.ranks
     whole = all(place.has_log for place in places)
     if graph.advance.finished or any(f.name == Context.PROCESS_EXIT_CLEAN for f in graph.scene.facts):
-        verdict = Verdict(VerdictStatus.NO_FAILURE, 0.9 if whole else 0.7, _healthy(graph))
+        verdict = Verdict(VerdictStatus.NO_FAILURE, 0.95 if whole else 0.8, _healthy(graph))
         return Findings(verdict, (), (), checkpoint, (), graph, ())
     missing = ["the end of the logs, or the launcher's or scheduler's log (it names the first failing task)"]
     missing += missing_evidence(graph, (), run.reports)

@@ -155,11 +155,11 @@ def test_absence_accuses_nobody_while_another_member_left_no_file(
     assert {rank for rank, _, _ in accused(r.judge())} == expected
 
 
-@pytest.mark.parametrize(("absent", "expected"), [({5}, {5}), ({5, 6}, {5, 6}), ({1, 5}, set())])
-def test_absence_on_several_nodes_at_once_accuses_nobody(
+@pytest.mark.parametrize(("absent", "expected"), [({5}, {5}), ({5, 6}, set()), ({1, 5}, set())])
+def test_absence_of_several_at_once_accuses_nobody(
     run: Callable[..., object], absent: set[int], expected: set[int]
 ) -> None:
-    """Logs that were cut off before the watchdogs fired look like ranks that never came; on one node it is its trouble."""
+    """Logs that were cut off before the watchdogs fired look like ranks that never came (decision 0010: wrong in 87 of 89)."""
     r = run().steps(5)
     r.timeouts([rank for rank in range(8) if rank not in absent], 600)
     assert {rank for rank, _, _ in accused(r.judge())} == expected
