@@ -29,6 +29,8 @@ class Call:
     op: str | None
     sizes: str | None
     fact: Fact
+    dtypes: str | None = None
+    """Element types, as only dumps tell them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ def _calls(waiting: dict[int, Fact], entries: Sequence[Fact]) -> tuple[Call, ...
     calls = {r: Call(r, f.op, _sizes(f), f) for r, f in waiting.items() if f.op is not None}
     for entry in entries:
         if entry.rank is not None:
-            calls[entry.rank] = Call(entry.rank, entry.op, _sizes(entry), entry)
+            calls[entry.rank] = Call(entry.rank, entry.op, _sizes(entry), entry, entry.attribute("dtypes"))
     return tuple(calls[rank] for rank in sorted(calls))
 
 
@@ -288,7 +290,8 @@ def _deviating(calls: tuple[Call, ...]) -> frozenset[int]:
     op = comparable[0].op or ""
     if any(word in op and not op.startswith(("_ALLGATHER", "_REDUCE_SCATTER")) for word in _UNEQUAL_SIZES):
         return frozenset()
-    return _minority({c.rank: c.sizes for c in comparable if c.sizes is not None})
+    by_size = _minority({c.rank: c.sizes for c in comparable if c.sizes is not None})
+    return by_size or _minority({c.rank: c.dtypes for c in comparable if c.dtypes is not None})
 
 
 def _minority(value_of: dict[int, str | None]) -> frozenset[int]:

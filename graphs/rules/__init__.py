@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from correlator.graphs.rules.device import device_fault, host_memory, storage
+from correlator.graphs.rules.application import application_chain, child_worker
+from correlator.graphs.rules.device import device_fault, host_memory, shared_memory, storage, switch_fault
 from correlator.graphs.rules.launchers import (
     across_nodes,
     launcher_report,
@@ -43,10 +44,14 @@ RULES: tuple[Rule, ...] = (
     scheduler_teardown,  # E8b
     launcher_report,  # E9
     device_fault,  # E10
+    switch_fault,  # E11
     host_memory,  # E12
     storage,  # E13
+    shared_memory,  # E14
     scheduler,  # E15
     node_lost,  # E16
     rendezvous,  # E16
     fabric,  # E17
+    child_worker,  # E18
+    application_chain,  # E19
 )

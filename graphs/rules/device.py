@@ -1,4 +1,4 @@
-"""E10 device fault to rank, E12 host memory, E13 storage: the node's own log explains its ranks."""
+"""E10 device, E11 NVLink and NVSwitch, E12 host memory, E13 storage, E14 shared memory: the node explains its ranks."""
 
 from __future__ import annotations
 
@@ -76,3 +76,43 @@ def storage(scene: Scene) -> Iterator[Edge | Rejection]:
         for effect in scene.by_node.get(cause.node or "", ()):
             if effect.code in _STORAGE_EFFECTS and not effect.from_kernel and scene.may_precede(cause, effect):
                 yield Edge(cause.id, effect.id, "E13", 0.9, f"{cause.code} in the kernel log of {cause.node}")
+
+
+LINK_REACH_S = 300.0
+_LINK_EFFECTS = frozenset({FaultCode.CUDA_LAUNCH_FAILURE, FaultCode.NCCL_INTERNAL_ERROR, FaultCode.RANK_STALLED})
+
+
+def switch_fault(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E11: a fault of NVLink or NVSwitch explains what other ranks of its node met on their own GPUs (q 0.8)."""
+    for cause in scene.initiating:
+        if cause.code != FaultCode.GPU_NVLINK or not cause.from_kernel:
+            continue
+        for effect in scene.by_node.get(cause.node or "", ()):
+            if effect.code not in _LINK_EFFECTS or effect.from_kernel or effect.rank in (None, cause.rank):
+                continue
+            gap = scene.gap_s(cause, effect)
+            if gap is not None and (gap[1] < -XID_LAG_S or gap[0] > LINK_REACH_S):
+                why = "the link failed after that" if gap[1] < 0 else "the link's fault is too old"
+                yield Rejection(cause.id, effect.id, "E11", why)
+            else:
+                yield Edge(cause.id, effect.id, "E11", 0.8, f"NVLink of {cause.node} had failed")
+
+
+SHM_REACH_S = 60.0
+_SHM_EFFECTS = frozenset({FaultCode.NATIVE_BUS_ERROR, FaultCode.DATALOADER_WORKER_DIED})
+
+
+def shared_memory(scene: Scene) -> Iterator[Edge | Rejection]:
+    """E14: a full /dev/shm explains SIGBUS and dead loader workers on its node (q 0.85)."""
+    for cause in scene.initiating:
+        if cause.code != FaultCode.SHM_EXHAUSTED:
+            continue
+        for effect in scene.by_node.get(cause.node or "", ()):
+            if effect.code not in _SHM_EFFECTS:
+                continue
+            gap = scene.gap_s(cause, effect)
+            if gap is not None and (gap[1] < 0 or gap[0] > SHM_REACH_S):
+                why = "it came before memory ran out" if gap[1] < 0 else "too long after"
+                yield Rejection(cause.id, effect.id, "E14", why)
+            else:
+                yield Edge(cause.id, effect.id, "E14", 0.85, f"shared memory of {cause.node} was full")

@@ -71,8 +71,9 @@ def _present(scene: Scene, holding: set[str]) -> Iterator[Rejection]:
         waits = scene.waits_of.get(episode.rank)
         if waits:
             yield Rejection(episode.id, scene.hub_id(waits[0]), "E3", "the rank had entered the collective and waited")
-        elif first.members and episode.rank not in first.members:
-            yield Rejection(episode.id, scene.hub_id(0), "E3", "not a member of the group")
+        elif episode.rank not in first.members:
+            why = "not a member of the group" if first.members else "nothing tells who belongs to the group"
+            yield Rejection(episode.id, scene.hub_id(0), "E3", why)
         else:
             yield Rejection(episode.id, scene.hub_id(0), "E3", "the rank had come to the collective and passed it")
 

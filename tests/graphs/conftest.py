@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from correlator.core.files import FileReport
-from correlator.core.model import ClockEstimate, ClockModel, RankPlace, Topology
+from correlator.core.model import ClockEstimate, ClockModel, ProcessGroup, RankPlace, Topology
 from correlator.core.schema import polars_schema
 from correlator.core.vocabulary import ClockStatus, CollateralKind, FaultCode, FileKind, Role
 from correlator.graphs import Findings, RunFacts, judge
@@ -33,6 +33,7 @@ class RunBuilder:
     uncertainty_ms: float = 10.0
     silent_ranks: frozenset[int] = frozenset()
     tasks_are_ranks: bool = False
+    groups: tuple[ProcessGroup, ...] = ()
     rows: list[dict[str, object]] = field(default_factory=list)
     reports: tuple[FileReport, ...] = ()
 
@@ -106,7 +107,13 @@ class RunBuilder:
         nodes = tuple(dict.fromkeys(place.node for place in places if place.node))
         logged = tuple(dict.fromkeys(place.node for place in places if place.node and place.has_log))
         return Topology(
-            self.world, places, nodes, nodes_with_logs=logged, store_node="node00", tasks_are_ranks=self.tasks_are_ranks
+            self.world,
+            places,
+            nodes,
+            nodes_with_logs=logged,
+            store_node="node00",
+            tasks_are_ranks=self.tasks_are_ranks,
+            groups=self.groups,
         )
 
     def clocks(self) -> ClockModel:
