@@ -14,6 +14,8 @@ from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
 
 _PLACE = ("log_file_path", "line_number", "rank", "step", "signature")
+_WALK = 4_096
+"""Steps looked at before a fault, for the last one of its own rank."""
 STEPS_AFTER = 2
 """Peers may still print the step in which a rank died; only a second one proves that training went on."""
 
@@ -126,13 +128,20 @@ def _same_file_progress(fact: Fact, advance: Advance) -> int:
     """
     rows = advance.by_file.get(fact.file, [])
     begin = bisect_right(rows, fact.line, key=lambda row: row[0])
-    top = last = rows[begin - 1][2] if begin else -1
+    before = (
+        step
+        for _, rank, step in (rows[index] for index in range(begin - 1, max(-1, begin - 1 - _WALK), -1))
+        if _same(rank, fact.rank)
+    )
+    top = last = next(before, -1)
     new: set[int] = set()
     for _, rank, step in rows[begin:]:
+        if not _same(rank, fact.rank):
+            continue  # logs of several ranks one after the other, or in turn: each has its own steps
         if step + 1 < last:
             break
         last = step
-        if step > top and _same(rank, fact.rank):
+        if step > top:
             new.add(step)
             if len(new) >= STEPS_AFTER:
                 break

@@ -364,3 +364,15 @@ def test_a_kernel_log_of_no_known_node_is_told_at_the_one_rank_that_suffers(run:
     r.add("cuda_ecc_uncorrectable", 3.6, rank=5, exception_type="RuntimeError")
     r.add("gpu_ecc_dbe", 3.5, file="f00000.log", kind=FileKind.KERNEL_LOG, gpu="0000:1b:00", attributes={"xid": "95"})
     assert accused(r.judge()) == [(5, None, FaultCode.GPU_ECC_DBE)]
+
+
+def test_logs_of_ranks_put_one_after_the_other_keep_their_own_steps(run: Callable[..., object]) -> None:
+    """cat rank_*.log: rank 1's early error was survived, though rank 0's whole log with later steps stands above it."""
+    r = run(world=2, per_node=2)
+    for rank in (0, 1):
+        if rank == 1:
+            r.add("python_exception", rank=1, file="node00.log", exception_type="TimeoutError")
+        for step in range(1, 9):
+            r.add("progress", step, rank=rank, step=step, file="node00.log")
+    r.add("training_finished", 9.0, rank=0)
+    assert r.judge().verdict.status is VerdictStatus.NO_FAILURE
