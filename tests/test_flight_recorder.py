@@ -172,3 +172,64 @@ def test_one_list_in_many_places_cannot_fill_the_memory(tmp_path: Path) -> None:
     file.write_bytes(pickle.dumps({"version": "2.4", "entries": [{"input_sizes": shapes}] * 1000}, protocol=2))
     with pytest.raises(InputError, match="values"):
         correlator.read_flight_recorder(file)
+
+
+EARLIEST: dict[str, Any] = {
+    "seq_id": 4711,
+    "pg_id": 2,
+    "profiling_name": "nccl:all_reduce",
+    "time_created_ns": 1_764_464_523_123_456_789,
+    "input_sizes": [[1024]],
+    "output_sizes": [[1024]],
+    "state": "completed",
+    "frames": [{"name": "step", "filename": "/workspace/train.py", "line": 88}],
+}
+ADDED_2_4 = {"timeout_ms": 600_000}
+ADDED_2_10 = {"thread_id": "139876543210880", "thread_name": "pt_main_thread"}
+FIRST_SCHEMA = {key: value for key, value in ENTRY.items() if key != "timeout_ms"}
+VERSIONS: list[tuple[str, Any]] = [
+    ("1", [EARLIEST]),
+    ("2.1", {"version": "2.1", "entries": [FIRST_SCHEMA], "pg_config": DUMP["pg_config"]}),
+    ("2.4", {**DUMP, "entries": [FIRST_SCHEMA | ADDED_2_4]}),
+    (
+        "2.9",
+        {
+            **DUMP,
+            "version": "2.9",
+            "entries": [FIRST_SCHEMA | ADDED_2_4 | {"thread_id": "7"}],
+            "nccl_version": "2.26.2",
+        },
+    ),
+    (
+        "2.10",
+        {
+            **DUMP,
+            "version": "2.10",
+            "comm_lib_version": "2.27.3",
+            "nccl_comm_state": {},
+            "entries": [FIRST_SCHEMA | ADDED_2_4 | ADDED_2_10],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("encoding", ["pickle", "json"])
+@pytest.mark.parametrize(("version", "document"), VERSIONS, ids=[version for version, _ in VERSIONS])
+def test_every_schema_gives_what_it_holds_and_none_for_the_rest(
+    version: str, document: Any, encoding: str, tmp_path: Path
+) -> None:
+    """Versions 1.x to 2.10, as formats.md D lists what each added."""
+    file = tmp_path / "nccl_trace_rank_11"
+    file.write_bytes(pickle.dumps(document, protocol=2) if encoding == "pickle" else json.dumps(document).encode())
+    dump = correlator.read_flight_recorder(file)
+    (entry,) = dump.entries
+    new = tuple(map(int, version.split("."))) >= (2, 1)
+    assert (dump.rank, dump.version, dump.problem) == (11, version, None)
+    assert (entry.pg_id, entry.collective_seq_id, entry.profiling_name.startswith("nccl:")) == (2, 4711, True)
+    assert entry.frames[0].line == 88
+    assert entry.timeout_ms == (600_000 if version in ("2.4", "2.9", "2.10") else None)
+    assert (entry.op_id, entry.process_group) == ((4712, "5") if new else (None, None))
+    assert entry.thread_name == ("pt_main_thread" if version == "2.10" else None)
+    assert dump.comm_lib_version == {"2.9": "2.26.2", "2.10": "2.27.3"}.get(version)
+    assert [group.members for group in dump.groups] == ([(3, 11)] if new else [])
+    assert len(dump.statuses) == (1 if version in ("2.4", "2.9", "2.10") else 0)
