@@ -28,7 +28,14 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()#!|~$])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "://": "&#58;//"}
 """`://` so that no viewer makes a link of it."""
 _AROUND_LINES = 25
-_IMPORTS = "import polars as pl\n\nimport correlator"
+_IMPORTS = """\
+import altair as alt
+import polars as pl
+
+import correlator
+
+alt.renderers.enable("svg")  # drawn without a network, also where this is shown; "default" makes them interactive\
+"""
 _STDIN = "-"
 
 
