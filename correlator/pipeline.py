@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -184,7 +185,7 @@ def open_run(
     no cause. At least CONTEXT_LINES lines before the initiating event are kept, more where `context_lines` says so. Raises
     InputError where nothing can be read.
     """
-    paths = [targets] if isinstance(targets, (str, Path)) else list(targets)
+    paths = [targets] if isinstance(targets, (str, Path)) else _each_once(targets)
     known = load_catalogue(tuple(catalogue))
     moulds, warnings = (None, ()) if healthy is None else _moulds(healthy, workers, catalogue, limits)
     if len(paths) == 1 and str(paths[0]).endswith(TIMELINE_SUFFIXES):
@@ -194,6 +195,11 @@ def open_run(
     with discover(paths, limits=limits) as found:
         wanted = _Wanted(limits, moulds, warnings, max(CONTEXT_LINES, context_lines))
         return _read(found, known, workers, progress or NoProgress(), wanted)
+
+
+def _each_once(targets: Sequence[Target]) -> list[Target]:
+    """A file that is given twice, under whatever names, is one file: its lines are no second witness."""
+    return list({os.path.realpath(target): target for target in reversed(targets)}.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,7 @@ def test_an_error_that_nothing_knows_still_gets_a_place(tmp_path: Path) -> None:
     assert diagnosis.context[-1].text == SHORT.strip()
     assert any("no other rank printed" in words for words in diagnosis.hypotheses[0].supports)
     assert "an error that nothing knows" in diagnosis.verdict.summary
+    assert diagnosis.actions.first.startswith("Search the code for the words of node03/rank_2.log:11")
 
 
 def test_a_traceback_that_was_cut_off_names_the_frame(tmp_path: Path) -> None:
@@ -190,3 +191,12 @@ def test_more_context_is_kept_on_demand(tmp_path: Path) -> None:
     run = job(tmp_path, many + ILLEGAL.format(text="misaligned address"))
     assert len(diagnosed(run).context) == 100
     assert len(diagnosed(run, context_lines=250).context) == 250
+
+
+def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
+    """Neither the same name twice nor another name of it doubles the evidence."""
+    file = tmp_path / "rank_2.log"
+    file.write_text(ILLEGAL.format(text="misaligned address"))
+    (tmp_path / "again.log").symlink_to(file)
+    run = correlator.open_run([file, file, tmp_path / "again.log"], workers=1)
+    assert [report.path for report in run.reports] == ["rank_2.log"]

@@ -142,7 +142,7 @@ def test_mistakes_name_file_and_key(write: Write, text: str, says: str) -> None:
     """Nothing is ignored in silence, and the message leads to the line to change."""
     with pytest.raises(CatalogueError) as caught:
         load_catalogue([write(text)])
-    assert str(caught.value).startswith("my.toml: ")
+    assert "my.toml: " in str(caught.value)
     assert says in str(caught.value)
 
 

@@ -98,11 +98,11 @@ def load_catalogue(extra: Sequence[Path] = ()) -> Catalogue:
         return _builtin()
     drafts = _read_builtin()
     for path in extra:
-        changed = _merge(drafts, _parse(_read_user_file(path), path.name), path.name)
+        changed = _merge(drafts, _parse(_read_user_file(path), str(path)), str(path))
         for signature in changed:
             problems = lint_signature(signature)
             if problems:
-                raise CatalogueError(f"{path.name}: {signature.id}: {problems[0]}")
+                raise CatalogueError(f"{path}: {signature.id}: {problems[0]}")
     return _build(drafts.values())
 
 
@@ -124,9 +124,9 @@ def _read_user_file(path: Path) -> bytes:
         with path.open("rb") as stream:
             data = stream.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise CatalogueError(f"{path.name}: cannot be read: {error.strerror}") from error
+        raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > _MAX_FILE_BYTES:
-        raise CatalogueError(f"{path.name}: larger than {_MAX_FILE_BYTES >> 20} MiB, which no catalogue is")
+        raise CatalogueError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB, which no catalogue is")
     return data
 
 
