@@ -34,11 +34,13 @@ class FakePipeline:
         self.calls.append({"targets": targets, **options})
         if self.error is not None:
             raise self.error
-        return SimpleNamespace(
+        run = SimpleNamespace(
             diagnosis=self.diagnosis,
             events=SimpleNamespace(height=3),
             write_timeline=lambda path: path.write_bytes(b"PAR1"),
         )
+        run.masked = lambda **_options: run
+        return run
 
 
 @pytest.fixture
