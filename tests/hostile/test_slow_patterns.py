@@ -18,13 +18,12 @@ from correlator.core.catalogue.lint import slowest_search_s
 
 LINE_BYTES = 16_384
 LIMIT_S = 0.1
-"""For a line of 16 KiB, where a linear pattern takes less than a millisecond."""
-GROWTH = 8
-"""Time of 16 KiB against 4 KiB: 4 where it is linear, 16 where it grows with the square."""
+"""For a line of 16 KiB, where a linear pattern takes a few milliseconds, and one whose time grows with the square seconds."""
+SUSPECT_S = 0.005
+"""For 2 KiB; what takes less is not measured on more."""
 SEEDS = (
-    "a", "A", "0", " ", "\t", "_", ".", "-", ":", "/", "[", "(", "{", '"', "'", "=", ",", "|", "\\", "\x1b[", "\r", "é", "a ", "a.", "0x", "0:",
-    "00:", "a-", "-1", "1.", "a=", "a:", "[0]", "rank", "rank0 ", "[rank", "node0-", 'File "', "Error: ", "2026-", "2026-01-01 ", "00:00:00",
-    "Xid (", "//", "a/b", "://a@", "eyJ", "token=", "**", "``", "<a", "&a;", "\n", "\r\n", "1e", "0-9,", "ip-1-", " at ", " in ",
+    "a", "0", " ", "\t", "_", ".", "-", ":", "/", "[", "{", '"', "=", ",", "|", "\x1b[", "\r", "a ", "a.", "0x", "00:", "a-", "1.", "a=",
+    "[0]", "rank0 ", "node0-", 'File "', "Error: ", "2026-01-01 ", "//", "://a@", "eyJ", "token=", "**", "``", "\n", "0-9,", " at ",
 )  # fmt: skip
 
 
@@ -78,13 +77,13 @@ def slow(pattern: re.Pattern[Any]) -> list[str]:
     """The seeds on which a pattern takes too long. Small sizes first: an exponential one would never come back."""
     found = []
     for seed in SEEDS:
-        for size in (12, 16, 20, 24, 256, 2048, LINE_BYTES):
+        for size in (12, 16, 20, 24, 2048, LINE_BYTES):
             took = _time_s(pattern, _hostile(pattern, seed, size))
             if took > LIMIT_S:
                 found.append(f"{took:.2f} s for {size} bytes of {seed!r}")
                 break
-            if size >= 256 and took * (LINE_BYTES / size) ** 2 < LIMIT_S:
-                break  # fast enough even if its time grows with the square
+            if size == 2048 and took < SUSPECT_S:
+                break
     return found
 
 
