@@ -12,6 +12,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ from correlator.core.errors import NoLogsError
 from correlator.pipeline import Run
 from tests.fuzz.targets import whole_run
 
+pytestmark = pytest.mark.timeout(300)  # processes of their own, on machines that may be busy
 ROOT = Path(__file__).parent.parent.parent / "sample_runs"
 RUNS = ("pub-oom-rank11-slurm", "real-nan-assert-011", "real-sigkill-005", "sim-python-data-error-merged-30s-340")
 FEW = settings().max_examples // 25 or 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import correlator
-from correlator.core.errors import CorrelatorError, UnsafeArchiveError
+from correlator.core.errors import UnsafeArchiveError
 from correlator.core.files import FileHints, RunHints
 from correlator.core.vocabulary import FileKind
 from correlator.parsers.base import FileContext
@@ -79,11 +79,11 @@ def _overlapping(members: int, size: int) -> bytes:
     """A zip whose directory names one packed member again and again: small, and large when it is unpacked."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle:
-        bundle.writestr("a.log", bytes(size))
+        bundle.writestr("a.log", b"step 1\n" * (size // 7))
     whole = packed.getvalue()
     start = whole.rindex(b"PK\x01\x02")
     end = whole.rindex(b"PK\x05\x06")
-    directory = b"".join(whole[start:end].replace(b"a.log", b"%05d" % number) for number in range(members))
+    directory = whole[start:end] * members
     return (
         whole[:start]
         + directory
@@ -95,9 +95,12 @@ def test_members_that_overlap_are_bounded_together(tmp_path: Path) -> None:
     """Python's zipfile would unpack the same bytes as often as they are named."""
     path = tmp_path / "bomb.zip"
     path.write_bytes(_overlapping(2000, 400_000))
-    with cpu_within(20), pytest.raises(CorrelatorError) as error, discover([path], limits=BOUNDS):
+    with (
+        cpu_within(20),
+        pytest.raises(UnsafeArchiveError, match="expands more than 50 times"),
+        discover([path], limits=BOUNDS),
+    ):
         pass
-    assert isinstance(error.value, UnsafeArchiveError) or "no logs" in str(error.value)
 
 
 def test_a_sparse_file_is_read_in_bounded_memory(tmp_path: Path) -> None:

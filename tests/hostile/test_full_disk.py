@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(300)  # processes of their own, on machines that may be busy
 ROOT = Path(__file__).parent.parent.parent
 RUN = ROOT / "sample_runs" / "pub-oom-rank11-slurm" / "run"
 OUTPUTS = (
@@ -63,7 +64,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, t
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CORRELATOR_CACHE": "off", "TMPDIR": str(folder)}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, json.dumps(commands)], capture_output=True, text=True, cwd=folder, env=environment,
-        check=True, timeout=100,
+        check=True, timeout=280,
     )  # fmt: skip
     return folder, dict(zip(OUTPUTS, map(tuple, json.loads(done.stdout)), strict=True))
 

@@ -17,6 +17,7 @@ import correlator
 from correlator.ingest import collect
 from tests.hostile import deadly
 
+pytestmark = pytest.mark.timeout(300)  # processes of their own, on machines that may be busy
 ROOT = Path(__file__).parent.parent.parent
 LINE = b"[rank%d]: 2026-03-02 17:05:%02d,000 torch.OutOfMemoryError: CUDA out of memory\n"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(300)  # processes of their own, on machines that may be busy
 ROOT = Path(__file__).parent.parent.parent
 RUN = ROOT / "sample_runs" / "real-sigkill-005" / "run"
 WORDS = ("diagnose", str(RUN), "--json", "--workers", "1")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(300)  # processes of their own, on machines that may be busy
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = (
     "diagnose RUN --format html -o OUT/report.html --verbose",
@@ -93,7 +94,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[s
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", script, json.dumps(words)], cwd=root / "cwd", env=environment, capture_output=True, text=True,
-        check=False, timeout=110,
+        check=False, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     log = root / "log"
