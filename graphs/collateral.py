@@ -69,7 +69,8 @@ def _kind(
     own = [e for e in scene.by_rank.get(rank, ()) if e.role is Role.COLLATERAL and not e.inferred]
     spoken = [e for e in own if e.code in _OWN_WORDS]
     if spoken:
-        first = min(spoken, key=lambda e: _decisive(e, untimed=_untimed(spoken)))
+        untimed = _untimed(spoken)
+        first = min(spoken, key=lambda e: _decisive(e, untimed=untimed))
         if first.code == CollateralKind.SECONDARY_ABORT and len(spoken) > 1:
             first = next((e for e in spoken if e.code != CollateralKind.SECONDARY_ABORT), first)
         return first.code, first.facts, first.id

@@ -146,18 +146,23 @@ _TEXT = (
 ).split()
 
 
+_ROLES = {role.value: role for role in Role}
+_KINDS = {kind.value: kind for kind in FileKind}
+"""Looked up by value: calling an enum costs ten times as much, and there are a million calls for 10^5 facts."""
+
+
 def _fact(row: dict[str, object], *, zoned: bool) -> Fact:
     get = row.get
     severity = get("severity_text")
     return Fact(
         event_id=get("event_id"),  # type: ignore[arg-type]  # dtypes are held by the schema, not by the type checker
-        name=str(row["event_name"]),
-        role=Role(str(row["role"])),
-        signature=str(row["signature"]),
-        file=str(row["log_file_path"]),
+        name=row["event_name"],  # type: ignore[arg-type]
+        role=_ROLES[row["role"]],  # type: ignore[index]
+        signature=row["signature"],  # type: ignore[arg-type]
+        file=row["log_file_path"],  # type: ignore[arg-type]
         line=get("line_number"),  # type: ignore[arg-type]
         byte_offset=get("byte_offset"),  # type: ignore[arg-type]
-        file_kind=FileKind(str(row["file_kind"])),
+        file_kind=_KINDS[row["file_kind"]],  # type: ignore[index]
         body=get("body") or "",  # type: ignore[arg-type]
         cited_line=get("body_line_number"),  # type: ignore[arg-type]
         cited_offset=get("body_byte_offset"),  # type: ignore[arg-type]
@@ -186,7 +191,7 @@ def _fact(row: dict[str, object], *, zoned: bool) -> Fact:
         stack=get("exception_stacktrace"),  # type: ignore[arg-type]
         template=get("template"),  # type: ignore[arg-type]
         frame=get("frame"),  # type: ignore[arg-type]
-        attributes=tuple((a["key"], a["value"]) for a in get("attributes") or ()),  # type: ignore[attr-defined]
+        attributes=tuple([(a["key"], a["value"]) for a in get("attributes") or ()]),  # type: ignore[attr-defined]
     )
 
 

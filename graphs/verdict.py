@@ -23,6 +23,8 @@ from correlator.graphs.roots import SURE, Roots, Ruled, find_roots
 from correlator.graphs.scene import WEAK
 
 EVIDENCE_LINES = 8
+_FEW_CAUSES = frozenset({CollateralKind.REMOTE_PEER_LOST, CollateralKind.STORE_LOST, CollateralKind.SCHEDULER_CANCEL})
+"""Kinds whose rules keep only a few of many possible causes; the accused may be among those left out."""
 RIVALS = 5
 WORTH_WEIGHING = 0.11
 """What something else explains with nine tenths or more is no rival."""
@@ -67,7 +69,7 @@ def _judge(run: RunFacts) -> Findings:
     judged = [(graph, find_roots(graph)) for graph in (build_attempt(run, facts, number) for number in attempts[-8:])]
     graph, roots = _telling(judged)
     collateral = collateral_of(graph, roots.chosen)
-    if roots.chosen and any(not entry.explained_by for entry in collateral):
+    if roots.chosen and any(entry.kind in _FEW_CAUSES and not entry.explained_by for entry in collateral):
         graph = redrawn(graph, roots.chosen)
         collateral = collateral_of(graph, roots.chosen)
     fatal = [episode for one, _ in judged for episode in one.scene.initiating]
