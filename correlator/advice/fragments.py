@@ -14,21 +14,34 @@ from correlator.core.catalogue import Catalogue, Signature
 from correlator.core.vocabulary import Role
 
 _MOST_LINES = 400
-_MOST_CHARACTERS = 2_000
+_MOST_CHARACTERS = 1_000
 _FEWEST_CHARACTERS = 14
 _FEWEST_WORDS = 2
 _MOST_CODES = 2
 """Half a line that fits the messages of more codes than this says nothing."""
 _XID = re.compile(r"(?i)\bxid\b(?:[ \t]*\([^()\n]{0,40}\))?[ \t:#=]{0,3}(?:error[ \t:]{0,2})?(\d{1,3})\b")
 _DIGITS = re.compile(r"\d+")
+_TELLING = re.compile(
+    r"(?i)error|exce|fail|fatal|kill|abort|xid|fault|cuda|cu(?:blas|dnn)|nccl|memory|time(?:d )?out|signal|assert|illegal|"
+    r"denied|refused|reset|device|driver|stream|kernel|peer|mismatch|no space|full|bus\b|nan\b|terminat|cancel|corrupt|"
+    r"double free|"
+    r"invalid|sig[a-z]{3,5}\b|oom|lockup|\blink\b|unplugged|slowdown|interface|interrupt|reaping"
+)
+"""A word that every known message has; whatever lacks them all is not searched further, which would cost seconds."""
 
 
 def fragments_of(text: str, catalogue: Catalogue) -> Iterator[Line]:
     """A `Line` for each place of the text that holds a known error's words, exact ones first."""
-    lines = [(number, line[:_MOST_CHARACTERS]) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    numbered = enumerate(text.split("\n"), 1)
+    lines = [(number, line[:_MOST_CHARACTERS]) for number, line in numbered if may_hold_a_message(line)]
     some = lines[:_MOST_LINES] + lines[_MOST_LINES:][-_MOST_LINES:]
     found = [*_quoted(some, catalogue), *_numbers(some, catalogue)]
     yield from found or _halves(some, catalogue)
+
+
+def may_hold_a_message(line: str) -> bool:
+    """Whether the line has a word that messages of the catalogue have."""
+    return _TELLING.search(line[:_MOST_CHARACTERS]) is not None
 
 
 def _quoted(lines: list[tuple[int, str]], catalogue: Catalogue) -> Iterator[Line]:
