@@ -33,6 +33,8 @@ class Advance:
     first_seen: tuple[tuple[int, int], ...] = ()
     """(earliest aligned ns, step) of each step that any rank printed, by time."""
     finished: tuple[Fact, ...] = ()
+    printed: dict[tuple[str | None, int], int] = field(default_factory=dict, hash=False)
+    """(clock domain, step) -> ns of its first print on that clock."""
     printer_of: dict[str, str] = field(default_factory=dict, hash=False)
     """File -> signature of its progress lines: which trainer prints them."""
 
@@ -73,7 +75,10 @@ def advance_of(events: pl.DataFrame, facts: list[Fact], attempt: int, clocks: Cl
     timed = steps.drop_nulls("ns").group_by("step").agg(pl.col("ns").min()).sort("ns", "step")
     finished = tuple(f for f in facts if f.name == Context.TRAINING_FINISHED and f.attempt == attempt)
     first_seen = tuple((int(ns), int(step)) for step, ns in timed.iter_rows())
-    return Advance(by_file, by_domain, _earliest(by_domain, clocks), first_seen, finished, printer_of)
+    on_clock: dict[tuple[str | None, int], int] = {
+        (domain, step): ns for domain, rows in by_domain.items() for ns, step in rows
+    }
+    return Advance(by_file, by_domain, _earliest(by_domain, clocks), first_seen, finished, on_clock, printer_of)
 
 
 def last_steps(events: pl.DataFrame, attempt: int) -> dict[tuple[int | None, str | None], int]:
@@ -136,7 +141,7 @@ def _same_file_progress(fact: Fact, advance: Advance) -> int:
     top = last = next(before, -1)
     new: set[int] = set()
     for _, rank, step in rows[begin:]:
-        if not _same(rank, fact.rank):
+        if not _same(rank, fact.rank) or _printed_before(fact, step, advance):
             continue  # logs of several ranks one after the other, or in turn: each has its own steps
         if step + 1 < last:
             break
@@ -146,6 +151,14 @@ def _same_file_progress(fact: Fact, advance: Advance) -> int:
             if len(new) >= STEPS_AFTER:
                 break
     return len(new)
+
+
+def _printed_before(fact: Fact, step: int, advance: Advance) -> bool:
+    """Whether a step below a dated line was printed before it: the line is of a log that stands above the rank's."""
+    if fact.printed_ns is None or fact.inherited:
+        return False
+    printed = advance.printed.get((fact.domain, step))
+    return printed is not None and printed < fact.printed_ns + int(fact.granularity_ms * 1e6)
 
 
 def _same(rank: int | None, other: int | None) -> bool:

@@ -376,3 +376,13 @@ def test_logs_of_ranks_put_one_after_the_other_keep_their_own_steps(run: Callabl
             r.add("progress", step, rank=rank, step=step, file="node00.log")
     r.add("training_finished", 9.0, rank=0)
     assert r.judge().verdict.status is VerdictStatus.NO_FAILURE
+
+
+def test_an_agents_dated_report_above_a_ranks_log_was_not_survived(run: Callable[..., object]) -> None:
+    """cat agent.log rank_*.log: the steps below the report were printed before it."""
+    r = run(world=2, per_node=2)
+    r.add("data_error", 9.5, rank=1, file="all.log", exception_type="KeyError", body="KeyError: 'mixed'")
+    for rank in (0, 1):
+        for step in range(1, 9):
+            r.add("progress", step, rank=rank, step=step, file="all.log")
+    assert accused(r.judge()) == [(1, None, FaultCode.DATA_ERROR)]
