@@ -21,7 +21,7 @@ from correlator.graphs.inferred import (
     told_from_outside,
 )
 from correlator.graphs.placing import join_unplaced, place_node_faults
-from correlator.graphs.recovery import Advance, advance_of, last_steps, recovered
+from correlator.graphs.recovery import Advance, advance_of, cut_short, last_steps, logged_tracebacks, recovered
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import TEARDOWN_ID, Edge, Refused, Rejection, Scene
 from correlator.graphs.silence import Explained, silent_ranks
@@ -53,16 +53,17 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     torn = {(r.path, r.lines) for r in run.reports if r.cut_off and r.kind is not FileKind.ERROR_FILE}
     advance = advance_of(run.events, list(facts), attempt, run.clocks)
     stated = place_node_faults([_weakened(e, facts, torn) for e in build_episodes(facts)])
+    ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
+    logged = logged_tracebacks(facts, {end.rank for end in ends if not end.told and end.exit_code > 0})
     survived: list[Episode] = []
     episodes: list[Episode] = []
     for episode in stated:
-        (survived if recovered(episode, advance, run.clocks) else episodes).append(episode)
-    ends = process_ends(facts, tasks_are_ranks=run.topology.tasks_are_ranks)
+        (survived if recovered(episode, advance, run.clocks, logged) else episodes).append(episode)
     unknown = last_words(facts, ends, stated, world_size=run.topology.world_size, healthy=run.healthy)
     episodes += [episode for episode in unknown if not recovered(episode, advance, run.clocks)]
     episodes = join_unplaced(place_memory_kills([*episodes, *exit_episodes(ends, 0)]))
     episodes += lost_nodes(facts, run.topology)
-    hubs = [hub for hub in wait_hubs(run, facts, attempt, stale) if hub.waiters]
+    hubs = [hub for hub in wait_hubs(run, facts, attempt, set_aside=stale, cut_short=cut_short(advance)) if hub.waiters]
     episodes += mismatches(hubs)
     waiting = {rank for hub in hubs for rank in hub.waiters}
     faults = [e for e in episodes if e.role is Role.INITIATING and not _bare_abort(e)]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from correlator.core.model import Topology
 from correlator.core.vocabulary import CollateralKind, Context, FileKind
 from correlator.graphs.facts import Fact, RunFacts, Window, facts_of
+from correlator.graphs.witnesses import named_absent, places_in_group, reports_of_absence
 
 UNNAMED = "(group not named)"
 DEFAULT_GROUPS = frozenset({"0", "default_pg", UNNAMED})
@@ -49,6 +50,8 @@ class WaitHub:
     """Members that left evidence and did not enter."""
     unknown: frozenset[int] = frozenset()
     """Members that left no evidence either way."""
+    named: frozenset[int] = frozenset()
+    """Those of the missing whom the group's own report names."""
     stuck: frozenset[int] = frozenset()
     """Waiters of a collective that most members finished: their GPU stopped, though they had enqueued it like all others."""
     calls: tuple[Call, ...] = ()
@@ -95,9 +98,17 @@ class _Progress:
 
 
 def wait_hubs(
-    run: RunFacts, facts: Sequence[Fact], attempt: int, set_aside: frozenset[str] = frozenset()
+    run: RunFacts,
+    facts: Sequence[Fact],
+    attempt: int,
+    *,
+    set_aside: frozenset[str] = frozenset(),
+    cut_short: frozenset[int] = frozenset(),
 ) -> list[WaitHub]:
-    """All hubs of an attempt in which at least one rank was left waiting, smallest group first; some files set aside."""
+    """All hubs of an attempt in which at least one rank was left waiting, smallest group first.
+
+    Some files are set aside, and the silence of ranks whose logs were `cut_short` means nothing.
+    """
     facts = [fact for fact in facts if fact.attempt == attempt]
     recorded = facts_of(run.events, (Context.COLLECTIVE_ENTRY,))
     entries = [e for e in recorded if e.attempt == attempt and e.file not in set_aside]
@@ -111,9 +122,14 @@ def wait_hubs(
     for (group, rank), entry in _open_entries(entries).items():
         waits.setdefault((group, entry.seq), {}).setdefault(rank, entry)
     waits = _join_unnamed(waits)
-    heard = _ranks_heard(run.topology, facts, entries)
+    heard = _ranks_heard(run.topology, facts, entries, cut_short)
     made = _entries_by_hub(entries)
-    hubs = [_hub(run, made.get(key, ()), status, heard, attempt, key, waiting) for key, waiting in waits.items()]
+    reports = reports_of_absence(facts)
+    spoken = [f for f in facts if f.group_rank is not None]
+    hubs = [
+        _hub(run, _Told(made.get(key, ()), spoken, reports, status, heard), attempt, key, waiting)
+        for key, waiting in waits.items()
+    ]
     return sorted(hubs, key=lambda hub: (len(hub.members) or 1 << 30, hub.group, hub.seq or 0))
 
 
@@ -184,40 +200,41 @@ def _join_unnamed(
     return waits
 
 
-def _ranks_heard(topology: Topology, facts: Sequence[Fact], entries: Sequence[Fact]) -> frozenset[int]:
+def _ranks_heard(
+    topology: Topology, facts: Sequence[Fact], entries: Sequence[Fact], cut_short: frozenset[int]
+) -> frozenset[int]:
     """Ranks that left lines or a dump, so that their silence in a hub means something."""
-    written = {place.rank for place in topology.ranks if place.has_log}
+    written = {place.rank for place in topology.ranks if place.has_log} - cut_short
     dumped = {f.rank for f in (*facts, *entries) if f.rank is not None and f.file_kind is FileKind.FLIGHT_RECORDER}
     return frozenset(written | dumped)
 
 
-def _hub(
-    run: RunFacts,
-    entries: Sequence[Fact],
-    status: dict[tuple[str, int], _Progress],
-    heard: frozenset[int],
-    attempt: int,
-    key: tuple[str, int | None],
-    waiting: dict[int, Fact],
-) -> WaitHub:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """All that may be said of the members of one hub."""
+
+    entries: Sequence[Fact]
+    spoken: Sequence[Fact]
+    """Lines that print the writer's place in a group."""
+    reports: Sequence[Fact]
+    status: dict[tuple[str, int], _Progress]
+    heard: frozenset[int]
+
+
+def _hub(run: RunFacts, told: _Told, attempt: int, key: tuple[str, int | None], waiting: dict[int, Fact]) -> WaitHub:
     group, seq = key
     description = next((f.attribute("pg_description") for f in waiting.values() if f.attribute("pg_description")), None)
+    places = places_in_group(told.spoken, waiting, None if group == UNNAMED else group)
     members = _members(run.topology, group, description, waiting)
-    missing, unknown, passed = set(), set(), set()
-    for rank in members:
-        if rank in waiting:
-            continue
-        known = status.get((group, rank))
-        if known is not None and known.enqueued is not None and seq is not None:
-            if known.enqueued < seq or (known.completed is not None and known.completed < seq - 1):
-                missing.add(rank)  # not called yet, or still busy with an earlier one
-            elif known.completed is not None and known.completed >= seq:
-                passed.add(rank)
-        elif rank in heard:
-            missing.add(rank)
-        else:
-            unknown.add(rank)
-    calls = _calls(waiting, entries)
+    if group == UNNAMED and any(place != rank for place, rank in places.items()):
+        members = ()  # a smaller group: in that of all ranks everyone's place is the rank
+    named = named_absent(told.reports, waiting, seq, places, members)
+    missing, unknown, passed = _absentees(members, told, key, waiting)
+    if named:
+        members = members or tuple(sorted({*waiting, *named}))
+        counted = {rank for rank in missing if (group, rank) in told.status}
+        missing, unknown = counted | named, unknown - named
+    calls = _calls(waiting, told.entries)
     return WaitHub(
         attempt=attempt,
         group=group,
@@ -227,10 +244,33 @@ def _hub(
         waiters=waiting,
         missing=frozenset(missing),
         unknown=frozenset(unknown),
+        named=named,
         stuck=frozenset(waiting) if not missing and not unknown and len(passed) > len(waiting) else frozenset(),
         calls=calls,
         deviating=_deviating(calls),
     )
+
+
+def _absentees(
+    members: Sequence[int], told: _Told, key: tuple[str, int | None], waiting: dict[int, Fact]
+) -> tuple[set[int], set[int], set[int]]:
+    """Members that did not come, that left no evidence, and that finished it."""
+    group, seq = key
+    missing, unknown, passed = set(), set(), set()
+    for rank in members:
+        if rank in waiting:
+            continue
+        known = told.status.get((group, rank))
+        if known is not None and known.enqueued is not None and seq is not None:
+            if known.enqueued < seq or (known.completed is not None and known.completed < seq - 1):
+                missing.add(rank)  # not called yet, or still busy with an earlier one
+            elif known.completed is not None and known.completed >= seq:
+                passed.add(rank)
+        elif rank in told.heard:
+            missing.add(rank)
+        else:
+            unknown.add(rank)
+    return missing, unknown, passed
 
 
 def _members(topology: Topology, group: str, description: str | None, waiting: dict[int, Fact]) -> tuple[int, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from correlator.core.model import ClockModel
-from correlator.core.vocabulary import Context, Role, TimeSource
+from correlator.core.vocabulary import Context, Role, Severity, TimeSource
 from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
 
@@ -105,12 +105,15 @@ def _earliest(by_domain: dict[str, list[tuple[int, int]]], clocks: ClockModel) -
     return tuple(sorted((ns, step) for step, ns in bounds.items()))
 
 
-def recovered(episode: Episode, advance: Advance, clocks: ClockModel) -> bool:
-    """True where training certainly went on after the last line of the episode."""
+def recovered(episode: Episode, advance: Advance, clocks: ClockModel, logged: frozenset[int] = frozenset()) -> bool:
+    """True where training certainly went on after the last line of the episode.
+
+    The time of an unstamped line is a lower bound and proves nothing, but for tracebacks that a logger printed (`logged`).
+    """
     last = max(episode.facts, key=lambda f: (f.aligned_ns or f.printed_ns or 0, f.line))
     if episode.role is Role.INITIATING and _same_file_progress(last, advance) >= STEPS_AFTER:
         return True
-    if last.printed_ns is None or last.inherited:
+    if last.printed_ns is None or (last.inherited and last.event_id not in logged):
         return False
     end_ns = last.printed_ns + int(last.granularity_ms * 1e6)
     if _count_after(advance.by_domain.get(last.domain or "", ()), end_ns) >= STEPS_AFTER:
@@ -119,6 +122,50 @@ def recovered(episode: Episode, advance: Advance, clocks: ClockModel) -> bool:
     if estimate is None or estimate.interval_ms is None:
         return False  # a clock that cannot be compared proves nothing
     return _count_after(advance.earliest, end_ns - int(estimate.interval_ms[0] * 1e6)) >= STEPS_AFTER
+
+
+def logged_tracebacks(facts: Sequence[Fact], ended: Collection[int]) -> frozenset[int]:
+    """Event ids of tracebacks that belong to the ERROR record of a logger right above them (`logger.exception`).
+
+    Nobody's hook printed them, and their process is not known to have `ended` by its own exit: they have the record's time.
+    """
+    records = {
+        (f.file, f.line + f.line_count, f.rank): f.printed_ns
+        for f in facts
+        if not f.inherited and f.printed_ns is not None and f.severity in (Severity.ERROR, Severity.FATAL)
+    }
+    return frozenset(
+        f.event_id
+        for f in facts
+        if f.inherited
+        and f.exception_type is not None
+        and f.rank not in ended
+        and f.printed_ns is not None
+        and records.get((f.file, f.line, f.rank)) == f.printed_ns
+        and f.attribute("excepthook") is None
+    )
+
+
+FEWEST_STEPS = 2
+
+
+def cut_short(advance: Advance) -> frozenset[int]:
+    """Ranks whose logs end two of their own printing intervals before the last step of the run: the rest was not kept.
+
+    A rank that stalls stops with its peers, for they cannot go on without it.
+    """
+    steps: dict[int, set[int]] = {}
+    for rows in advance.by_file.values():
+        for _, rank, step in rows:
+            if rank is not None:
+                steps.setdefault(rank, set()).add(step)
+    furthest = max((max(found) for found in steps.values()), default=0)
+    short = set()
+    for rank, found in steps.items():
+        last = sorted(found)[-FEWEST_STEPS:]
+        if len(last) == FEWEST_STEPS and furthest - last[1] >= FEWEST_STEPS * (last[1] - last[0]):
+            short.add(rank)
+    return frozenset(short)
 
 
 def _count_after(rows: Sequence[tuple[int, int]], ns: int) -> int:

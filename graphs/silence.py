@@ -27,16 +27,11 @@ def silent_ranks(
 ) -> list[Episode]:
     """Ranks at the end of every wait chain: missing from a hub, waiting in none, and not explained by anything."""
     waiting = {rank for hub in hubs for rank in hub.waiters}
-    unheard = frozenset(rank for hub in hubs for rank in hub.unknown)
     silent: dict[int, WaitHub] = {}
     for hub in hubs:
         if hub.deviating or (hub.missing & explained.ranks) or (hub.unknown & explained.ranks):
             continue
         absent = hub.missing - waiting
-        if not hub.missing and len(hub.unknown) == 1 and hub.unknown == unheard:
-            absent = (
-                hub.unknown - waiting
-            )  # all members wait but one, the only rank of the run that left nothing at all
         for rank in absent | hub.stuck:
             silent.setdefault(rank, hub)
     if not silent:
@@ -47,7 +42,8 @@ def silent_ranks(
     gone = _gone_nodes(suspects, topology, facts)
     episodes = [_lost_node(node, silent, topology, facts) for node in gone]
     words = _last_words(suspects, facts, attempt)
-    scattered = _scattered({r for r in suspects if not _counted(words.get(r, []), silent[r])}, topology)
+    named = {rank for hub in silent.values() for rank in hub.named}
+    scattered = _scattered({r for r in suspects - named if not _counted(words.get(r, []), silent[r])}, topology)
     for rank in sorted(suspects):
         hub = silent[rank]
         own = words.get(rank, [])
@@ -86,12 +82,12 @@ def _last_words(ranks: set[int], facts: Sequence[Fact], attempt: int) -> dict[in
 
 
 def _sureness(rank: int, own: Sequence[Fact], hub: WaitHub, *, scattered: bool) -> float:
-    """Its own counters show it best; bare absence less.
+    """Its own counters, or the report of its group, show it best; bare absence less.
 
     It shows nothing where members without any file may be absent too, or where ranks of several nodes are: logs that end
     early look just like that.
     """
-    if _counted(own, hub):
+    if _counted(own, hub) or rank in hub.named:
         return 0.9
     return 0.7 if hub.unknown <= {rank} and (rank in hub.stuck or not scattered) else 0.4
 
@@ -131,7 +127,9 @@ def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], fact
     stopped = {
         rank
         for rank, fact in told.items()
-        if fact.node in waiting_nodes and not _counted(words.get(rank, ()), silent[rank])
+        if fact.node in waiting_nodes
+        and rank not in silent[rank].named
+        and not _counted(words.get(rank, ()), silent[rank])
     }
     return suspects - stopped
 

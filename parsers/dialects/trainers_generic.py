@@ -184,13 +184,14 @@ PATTERNS = (
         id="trainer.finished",
         event_name=Context.TRAINING_FINISHED,
         regex=(
-            _RANK + r"[Tt]raining (?:has |is |was )?(?:finished|completed?|done)"
+            _RANK + r"(?:[A-Za-z_][\w.]{0,60}: )?[Tt]raining (?:has |is |was )?(?:finished|completed?|done)"
             r"(?: (?:at|after) (?:global )?(?:step|iteration) (?P<step>[0-9]{1,12}))?"
         ),
         priority=30,
         samples=(
             "2025-11-30 01:02:03,123 INFO [rank 0] training finished at step 24",
             "[titan] 2025-11-30 01:02:03,123 - root - INFO - Training completed",
+            "2025-11-30 01:02:03,123 INFO train: Training completed",
         ),
         lookalikes=("2025-11-30 01:02:03,123 [INFO] trainer: resuming training of job 77",),
         source=_SOURCE,

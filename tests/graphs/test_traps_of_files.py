@@ -163,3 +163,24 @@ def test_absence_of_several_at_once_accuses_nobody(
     r = run().steps(5)
     r.timeouts([rank for rank in range(8) if rank not in absent], 600)
     assert {rank for rank, _, _ in accused(r.judge())} == expected
+
+
+@pytest.mark.parametrize(
+    ("hook", "exit_code", "expected"),
+    [(False, None, set()), (True, None, {3}), (False, 1, {3})],
+)
+def test_a_traceback_that_a_logger_printed_was_survived_where_training_went_on(
+    run: Callable[..., object], *, hook: bool, exit_code: int | None, expected: set[int]
+) -> None:
+    """Rank 3 logs a caught OOM at 5.2 s and prints no step; rank 0 goes on for ten more. Only a later end is a failure."""
+    r = run()
+    for step in range(1, 16):
+        r.add("progress", float(step), rank=0, step=step)
+    r.add("message", 5.2, rank=3, severity_text="ERROR", body="caught, halving the batch and retrying")
+    r.add(
+        "cuda_oom", 5.2, rank=3, exception_type="torch.OutOfMemoryError", attributes={"excepthook": 1} if hook else {}
+    )
+    r.rows[-1] |= {"time_source": "inherited"}
+    if exit_code is not None:
+        r.add("worker_failed", 20.0, rank=3, exit_code=1, file="agent.log", kind=FileKind.LAUNCHER_LOG)
+    assert {rank for rank, _, _ in accused(r.judge())} == expected
