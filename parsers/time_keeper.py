@@ -27,6 +27,7 @@ _MERGED = frozenset(
         FileKind.TEXT,
     }
 )
+_LEAST_WALK = 16
 _HOST_LABELS = frozenset({Layer.PDSH, Layer.MPI_TAG})
 _CAN_BE_STAMPED = re.compile(rb"\d\d:\d\d:\d\d|\d{9}|\d\.\d{3}")
 _SEARCHED_BYTES = 1 << 14
@@ -87,11 +88,24 @@ class _Tail:
         return _Tail((*self.lines, *more)[-WALK:])
 
 
+@dataclass(slots=True)
+class _Patience:
+    """How far lines are peeled in the hope for a stamp: the less, the more were peeled in vain since the last one."""
+
+    in_vain: int = 0
+
+    @property
+    def reach(self) -> int:
+        """Lines to look at."""
+        return max(WALK >> (self.in_vain // WALK), _LEAST_WALK)
+
+
 class _Stamps:
     """The stamps on the lines of a chunk, each line peeled once and only when it is asked for."""
 
-    def __init__(self, view: ChunkView) -> None:
+    def __init__(self, view: ChunkView, patience: _Patience) -> None:
         self._view = view
+        self._patience = patience
         self._seen: dict[int, tuple[_Noted, ...]] = {}
         self.count = len(view.lines)
 
@@ -100,11 +114,14 @@ class _Stamps:
         found = self._seen.get(index)
         if found is None:
             found = self._seen[index] = tuple(self._peeled(index))
+            if found:
+                self._patience.in_vain = 0
         return found
 
     def _peeled(self, index: int) -> Iterator[_Noted]:
         if not _CAN_BE_STAMPED.search(self._view.lines.raw(index), 0, _SEARCHED_BYTES):
             return
+        self._patience.in_vain += 1
         for line in self._view.segments(index):
             stamp = line.prefix.stamp
             if stamp is not None and stamp.ns is not None:
@@ -120,11 +137,12 @@ class TimeKeeper:
         self._known: dict[Writer, _Noted] = {}
         self._last: _Noted | None = None
         self._tail = _Tail()
+        self._patience = _Patience()
 
     def begin_chunk(self, view: ChunkView) -> None:
         """Take the next chunk; positions count from its head."""
-        self._stamps = _Stamps(view)
-        self._tail_stamps = _Stamps(view.over(self._tail))
+        self._stamps = _Stamps(view, self._patience)
+        self._tail_stamps = _Stamps(view.over(self._tail), self._patience)
         self._bare_before = range(0)
         self._bare_behind = range(0)
 
@@ -157,8 +175,9 @@ class TimeKeeper:
         return LineTime(found.stamp.ns, TimeSource.INHERITED, found.stamp.granularity_ms, found.stamp.zone)
 
     def _history(self, index: int, offset: int) -> Iterator[_Noted]:
-        """The stamps before an offset, which lies on a line, nearest first, on at most WALK lines before that line."""
-        first = max(index - WALK, 0)
+        """The stamps before an offset, which lies on a line, nearest first, on the lines within reach before that line."""
+        reach = self._patience.reach
+        first = max(index - reach, 0)
         position = index if index < self._stamps.count else index - 1
         bare = True
         while position >= first:
@@ -175,7 +194,7 @@ class TimeKeeper:
         if bare:
             self._bare_before = range(first, index)
         tail = self._tail_stamps
-        for position in range(tail.count - 1, max(tail.count - 1 - (WALK - index), -1), -1):
+        for position in range(tail.count - 1, max(tail.count - 1 - (reach - index), -1), -1):
             yield from reversed(tail.on(position))
 
     def _of_writers(self, index: int, offset: int, writers: Sequence[Writer]) -> _Noted | None:
@@ -210,7 +229,7 @@ class TimeKeeper:
 
     def _first_behind(self, index: int, offset: int) -> _Noted | None:
         """The next time in the chunk, where nothing before the line has one."""
-        stop = min(self._stamps.count, index + WALK)
+        stop = min(self._stamps.count, index + self._patience.reach)
         position = index
         found: _Noted | None = None
         while position < stop and found is None:

@@ -37,6 +37,8 @@ class Compiled:
     """Compiled databases as bytes, to be sent to other processes of this machine; compiling takes a second."""
 
     databases: tuple[bytes, ...]
+    thin: tuple[bytes, ...]
+    """The same with the thin forms of dense patterns."""
     refused: tuple[tuple[int, str], ...]
     """Patterns that hyperscan cannot compile or does not find, and why."""
 
@@ -46,16 +48,16 @@ def compile_patterns(patterns: Sequence[LinePattern]) -> Compiled:
     return _compile(tuple((pattern.regex, pattern.bulk, _lines(pattern)) for pattern in patterns))
 
 
-def load(compiled: Compiled) -> list[Any]:
+def load(databases: Sequence[bytes]) -> list[Any]:
     """Databases ready to scan."""
     import hyperscan
 
-    databases = []
-    for serialised in compiled.databases:
+    ready = []
+    for serialised in databases:
         database = hyperscan.loadb(serialised, hyperscan.HS_MODE_BLOCK)
         database.scratch = hyperscan.Scratch(database)
-        databases.append(database)
-    return databases
+        ready.append(database)
+    return ready
 
 
 def _lines(pattern: LinePattern) -> tuple[bytes, ...]:
@@ -69,12 +71,17 @@ def _compile(sources: tuple[Source, ...]) -> Compiled:
 
     key = database_cache.key_of(sources, _rules())
     kept = database_cache.read(key)
-    if kept is not None and _readable(hyperscan, kept):
-        return Compiled(kept, ())
-    compiled = _compiled(hyperscan, [(scan_form(regex, dense=dense), lines) for regex, dense, lines in sources])
-    if not compiled.refused:
-        database_cache.write(key, compiled.databases)
-    return compiled
+    if kept and _readable(hyperscan, kept):
+        full = int.from_bytes(kept[0])
+        return Compiled(kept[1 : 1 + full], kept[1 + full :], ())
+    forms = [(scan_form(regex, dense=dense), lines) for regex, dense, lines in sources]
+    thin = [(scan_form(regex, dense=dense, thin=dense), () if dense else lines) for regex, dense, lines in sources]
+    databases, refused = _compiled(hyperscan, forms)
+    thin_databases, also_refused = _compiled(hyperscan, thin)
+    refused |= also_refused
+    if not refused:
+        database_cache.write(key, (bytes([len(databases)]), *databases, *thin_databases))
+    return Compiled(tuple(databases), tuple(thin_databases), tuple(sorted(refused.items())))
 
 
 def _rules() -> bytes:
@@ -88,14 +95,15 @@ def _rules() -> bytes:
 def _readable(hyperscan: Any, databases: Sequence[bytes]) -> bool:
     """Whether this machine takes the databases: they are built for the instruction set of their processor."""
     try:
-        for database in databases:
+        for database in databases[1:]:
             hyperscan.loadb(database, hyperscan.HS_MODE_BLOCK)
     except (hyperscan.error, ValueError):
         return False
     return True
 
 
-def _compiled(hyperscan: Any, forms: Sequence[Form]) -> Compiled:
+def _compiled(hyperscan: Any, forms: Sequence[Form]) -> tuple[list[bytes], dict[int, str]]:
+    """Databases that together find all forms, and the forms that none of them is sure to find, with the reason."""
     refused: dict[int, str] = {}
     found: list[bytes] = []
     numbers = tuple(range(len(forms)))
@@ -112,7 +120,7 @@ def _compiled(hyperscan: Any, forms: Sequence[Form]) -> Compiled:
             found.append(hyperscan.dumpb(apart))
             if _lost(apart, forms, (number,)):
                 refused[number] = "hyperscan does not find its samples"
-    return Compiled(tuple(found), tuple(sorted(refused.items())))
+    return found, refused
 
 
 def _database(hyperscan: Any, forms: Sequence[Form], numbers: Sequence[int]) -> Any:

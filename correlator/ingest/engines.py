@@ -43,8 +43,11 @@ class Engine(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """What could not be done as planned, for a person."""
 
-    def scan(self, buffer: Raw, length: int) -> Scan:
-        """All matches in the first `length` bytes."""
+    def scan(self, buffer: Raw, length: int, *, start: int = 0, thin: bool = False) -> Scan:
+        """All matches in the bytes from `start` to `length`, which begin and end with a line.
+
+        `thin`: of dense patterns only those whose step is a multiple of 2**quota.THIN_EXPONENT.
+        """
 
 
 class ReEngine:
@@ -53,19 +56,20 @@ class ReEngine:
     def __init__(self, patterns: Sequence[LinePattern], ids: Sequence[int] | None = None) -> None:
         numbers = range(len(patterns)) if ids is None else ids
         self._searches = tuple((number, _compiled(patterns[number])) for number in numbers)
+        self._thin = tuple((number, _compiled(patterns[number], thin=True)) for number in numbers)
         self._dense = _dense(patterns)
         self.warnings: tuple[str, ...] = ()
 
-    def scan(self, buffer: Raw, length: int) -> Scan:
-        """All matches in the first `length` bytes."""
+    def scan(self, buffer: Raw, length: int, *, start: int = 0, thin: bool = False) -> Scan:
+        """All matches in the bytes from `start` to `length`."""
         ends, ids = array("q"), array("i")
-        for start, segment in _segments(bytes(memoryview(buffer)[:length])):
-            for number, regex in self._searches:
+        for place, segment in _segments(bytes(memoryview(buffer)[start:length])):
+            for number, regex in self._thin if thin else self._searches:
                 last = -1
                 for match in regex.finditer(segment):
                     last = match.end()
                 if last > 0:
-                    ends.append(start + last)
+                    ends.append(start + place + last)
                     ids.append(number)
         found_ids = _as_numpy(ids, np.dtype(np.int32))
         return _behind_step(buffer, _as_numpy(ends, np.dtype(np.int64)), self._dense[found_ids]), found_ids
@@ -77,7 +81,8 @@ class HyperscanEngine:
     def __init__(self, patterns: Sequence[LinePattern], compiled: Compiled | None = None) -> None:
         compiled = compiled or compile_patterns(patterns)
         refused = dict(compiled.refused)
-        self._databases = load(compiled)
+        self._databases = load(compiled.databases)
+        self._thin = load(compiled.thin)
         self._dense = _dense(patterns)
         self._rest = ReEngine(patterns, sorted(refused)) if refused else None
         self._shift = max(len(patterns) - 1, 1).bit_length()
@@ -86,18 +91,19 @@ class HyperscanEngine:
             for number, reason in sorted(refused.items())
         )
 
-    def scan(self, buffer: Raw, length: int) -> Scan:
-        """All matches in the first `length` bytes."""
+    def scan(self, buffer: Raw, length: int, *, start: int = 0, thin: bool = False) -> Scan:
+        """All matches in the bytes from `start` to `length`."""
         packed = array("q")
-        collect = _collector(packed, self._shift)
-        for database in self._databases if length else ():
-            database.scan(memoryview(buffer)[:length], match_event_handler=collect)
+        collect = _collector(packed, self._shift, start)
+        databases = self._thin if thin else self._databases
+        for database in databases if length > start else ():
+            database.scan(memoryview(buffer)[start:length], match_event_handler=collect)
         found = np.frombuffer(packed, dtype=np.int64) if packed else np.empty(0, dtype=np.int64)
         ids = (found & ((1 << self._shift) - 1)).astype(np.int32)
         ends = _behind_step(buffer, found >> self._shift, self._dense[ids])
         if self._rest is None:
             return ends, ids
-        more_ends, more_ids = self._rest.scan(buffer, length)
+        more_ends, more_ids = self._rest.scan(buffer, length, start=start, thin=thin)
         return np.concatenate([ends, more_ends]), np.concatenate([ids, more_ids])
 
 
@@ -113,12 +119,13 @@ def make_engine(table: Patterns, *, force_re: bool = False, compiled: Compiled |
         return engine
 
 
-def _collector(packed: array[int], shift: int) -> Any:
+def _collector(packed: array[int], shift: int, start: int) -> Any:
     """The callback of a scan. It runs once a match and does nothing but append one integer (performance.md c)."""
     append = packed.append
+    base = start << shift
 
     def collect(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-        append(end << shift | number)
+        append((end << shift | number) + base)
 
     return collect
 
@@ -135,9 +142,9 @@ def _behind_step(buffer: Raw, ends: NDArray[np.int64], dense: NDArray[np.bool_])
     return ends - (dense & ((last < ord("0")) | (last > ord("9"))))
 
 
-def _compiled(pattern: LinePattern) -> re.Pattern[bytes]:
+def _compiled(pattern: LinePattern, *, thin: bool = False) -> re.Pattern[bytes]:
     try:
-        return re.compile(scan_form(pattern.regex, dense=pattern.bulk))
+        return re.compile(scan_form(pattern.regex, dense=pattern.bulk, thin=thin and pattern.bulk))
     except re.error:  # outside the shared subset
         return re.compile(pattern.regex.encode("utf-8", errors="replace"))
 

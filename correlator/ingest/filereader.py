@@ -128,8 +128,9 @@ class FileReader:
             if chunk.forced:
                 reading.account.note(f"a line longer than {self._limits.line_bytes} bytes was cut")
             index = SegmentIndex(reader.buffer, chunk.length, open_end=chunk.final or chunk.forced)
-            matches = find_matches(self._engine, reader.buffer, chunk.length, index, self._selector.dense)
-            selection = self._selector.select(matches, final=chunk.final)
+            selector = self._selector
+            matches = find_matches(self._engine, reader.buffer, chunk.length, index, selector.dense, selector.now)
+            selection = selector.select(matches, final=chunk.final)
             done = self._parse(reading, parser, chunk, index, selection)
             consumed = min(index.start(done), chunk.length)
             self._settle(reading, index, selection, done, consumed)

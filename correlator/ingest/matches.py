@@ -8,15 +8,18 @@ them. The segments that have any are scanned a second time without them; what ei
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from correlator.ingest.engines import Engine
+from correlator.ingest.quota import Quota
 from correlator.ingest.segments import INDEX_BLOCK_BYTES, Positions, SegmentIndex, segment_head, segments_where
 
+PROBE_BYTES = 256 * 1024
+"""The head of a chunk, of which its dense lines are counted."""
 _MARKS = (b"\x1b", b"\0")
 _BACKSLASH = b"\\"
 _ESCAPED = np.frombuffer(b'"/u\\', dtype=np.uint8)
@@ -38,29 +41,86 @@ class Matches:
     ids: Positions
     steps: Positions
     """The number that the last match of a dense pattern ends with; 0 for others."""
+    thin: bool = False
+    """In parts of the chunk dense patterns were looked for at steps alone that are multiples of 2**THIN_EXPONENT."""
 
 
 def find_matches(
-    engine: Engine, buffer: bytearray, length: int, index: SegmentIndex, dense: NDArray[np.bool_]
+    engine: Engine,
+    buffer: bytearray,
+    length: int,
+    index: SegmentIndex,
+    dense: NDArray[np.bool_],
+    quota: Quota | None = None,
 ) -> Matches:
-    """All pairs of the chunk. `dense` says of each pattern whether its step is wanted."""
-    found = _scan(engine, buffer, length, index, dense)
+    """All pairs of the chunk.
+
+    Args:
+        engine: what finds the patterns.
+        buffer: the chunk.
+        length: its length.
+        index: its segments.
+        dense: of each pattern, whether its step is wanted.
+        quota: how many dense segments will be kept, where those that will not need not be found.
+    """
+    found = _scan_chunk(engine, buffer, length, index, dense, quota)
+    thin = found.thin
     marked = _marked(buffer, length, index)
     if len(marked):
         cleaned = _cleaned(buffer, index, marked)
         inner = SegmentIndex(cleaned, len(cleaned), open_end=True)
         more = _scan(engine, cleaned, len(cleaned), inner, dense)
-        found = Matches(
-            np.concatenate([marked[more.segments], found.segments]),
-            np.concatenate([more.ids, found.ids]),
-            np.concatenate([more.steps, found.steps]),
-        )
-    return _distinct(found, max(len(dense), 1))
+        found = _together([replace(more, segments=marked[more.segments]), found], thin=thin)
+    return replace(_distinct(found, max(len(dense), 1)), thin=thin)
 
 
-def _scan(engine: Engine, buffer: bytearray, length: int, index: SegmentIndex, dense: NDArray[np.bool_]) -> Matches:
+def _scan_chunk(
+    engine: Engine,
+    buffer: bytearray,
+    length: int,
+    index: SegmentIndex,
+    dense: NDArray[np.bool_],
+    quota: Quota | None,
+) -> Matches:
+    """All matches of a chunk, each byte of which is scanned once.
+
+    Its head tells how many dense ones to expect; where most would be left out, only head and tail are searched for all.
+    """
+    head_end = index.start(int(index.locate(np.array([PROBE_BYTES]))[0])) if length >= 4 * PROBE_BYTES else 0
+    if quota is None or not head_end:
+        return _scan(engine, buffer, length, index, dense)
+    head = _scan(engine, buffer, head_end, index, dense)
+    lines = len(np.unique(head.segments[dense[head.ids]]))
+    if lines * length <= quota.dense * head_end:
+        return _together([head, _scan(engine, buffer, length, index, dense, start=head_end)], thin=False)
+    tail_bytes = max(PROBE_BYTES // 2, 2 * max(quota.tail, quota.last_tail) * head_end // lines)
+    tail_start = index.start(int(index.locate(np.array([max(length - tail_bytes, head_end)]))[0]))
+    tail_start = min(max(tail_start, head_end), length)
+    middle = _scan(engine, buffer, tail_start, index, dense, start=head_end, thin=True)
+    return _together([head, middle, _scan(engine, buffer, length, index, dense, start=tail_start)], thin=True)
+
+
+def _together(parts: Sequence[Matches], *, thin: bool) -> Matches:
+    return Matches(
+        np.concatenate([part.segments for part in parts]),
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.steps for part in parts]),
+        thin,
+    )
+
+
+def _scan(
+    engine: Engine,
+    buffer: bytearray,
+    length: int,
+    index: SegmentIndex,
+    dense: NDArray[np.bool_],
+    *,
+    start: int = 0,
+    thin: bool = False,
+) -> Matches:
     """All matches as (segment, pattern, step), ordered by their ends."""
-    ends, found = engine.scan(buffer, length)
+    ends, found = engine.scan(buffer, length, start=start, thin=thin)
     order = np.argsort(ends, kind="stable")
     ends, ids = ends[order], found[order].astype(np.int64)
     steps = np.zeros(len(ends), dtype=np.int64)

@@ -38,9 +38,21 @@ STEP_END = r"(?:[^\d\n]|$)"
 """What stands behind the last digit of a step; one byte of the match, unless it is the end of the line."""
 
 
+_EIGHTS = (
+    r"(?:(?:[0-9]*[02468])?(?:00|08|16|24|32|40|48|56|64|72|80|88|96)"
+    r"|[0-9]*[13579](?:04|12|20|28|36|44|52|60|68|76|84|92)|[08])"
+)
+"""A multiple of 8, by its last three digits."""
+
+
 @lru_cache(maxsize=4096)
-def scan_form(regex: str, *, dense: bool = False) -> bytes:
-    r"""The pattern as bytes for the scan engines. `dense`: its matches end at the step number or one byte behind it.
+def scan_form(regex: str, *, dense: bool = False, thin: bool = False) -> bytes:
+    r"""The pattern as bytes for the scan engines.
+
+    Args:
+        regex: the pattern, as it is written for a peeled message.
+        dense: its matches end at the step number or one byte behind it.
+        thin: of a dense pattern, only the steps that are multiples of 2**quota.THIN_EXPONENT.
 
     >>> scan_form(r"^iteration\s+(?P<step>\d+):.*$")
     b'iteration[ \\t\\x0b\\x0c]+(\\d+):'
@@ -49,7 +61,8 @@ def scan_form(regex: str, *, dense: bool = False) -> bytes:
     pieces = _from_literal(_pieces(regex, flags.end() if flags else 0))
     form = (flags.group() if flags else "") + "".join(pieces if dense else _trimmed(pieces))
     if dense and _OPEN_NUMBER.search(form):
-        form = _OPEN_NUMBER.sub(r"\1+\2", form) + STEP_END
+        number = _EIGHTS if thin else r"\1+"
+        form = _OPEN_NUMBER.sub(rf"{number}\2", form) + STEP_END
     return form.encode("utf-8", errors="replace")
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from correlator.core.vocabulary import FileKind
 from correlator.ingest.matches import Matches
+from correlator.ingest.quota import THIN_EXPONENT, Quota, quota
 from correlator.ingest.segments import Positions
 from correlator.parsers.base import LinePattern
 
@@ -31,46 +32,6 @@ FLOOD_OF_MANY = 100_000
 FLOOD_TARGET = 256
 _LEAST_OF_FLOOD = 32
 _STRIDES = 60  # doublings that an int64 step can tell apart
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """How many progress segments are kept."""
-
-    dense: int
-    """Segments of a chunk that are hit by dense patterns only, from which on they are thinned."""
-    target: int
-    """Of a chunk, evenly by step; up to twice as many."""
-    tail: int
-    """The last of a chunk."""
-    last_tail: int
-    """The last of a file."""
-    budget: int
-    """Kept of a file, each time halves what is kept of its next chunks."""
-
-    def halved(self, kept: int) -> Quota:
-        """What holds when so many were kept of the file."""
-        halvings = kept // self.budget
-        least = max(self.target // 8, 1)
-        dense, target, tail = (max(number >> halvings, least) for number in (self.dense, self.target, self.tail))
-        return Quota(max(dense, 2 * least), target, tail, self.last_tail, self.budget)
-
-
-MANY_WRITERS = Quota(dense=4096, target=256, tail=128, last_tail=512, budget=20_000)
-PROGRESS_OF_RUN = 64 * 1024
-_MOST_OF_FILE = 1024
-_LEAST_OF_FILE = 128
-
-
-def quota(kind: FileKind, rank_logs: int) -> Quota:
-    """What a file keeps in a run of so many files of one rank each.
-
-    The clocks of two nodes are compared at about a hundred steps that both kept; more would not make them better.
-    """
-    if kind is not FileKind.RANK_LOG:
-        return MANY_WRITERS
-    share = min(max(PROGRESS_OF_RUN // max(rank_logs, 1), _LEAST_OF_FILE), _MOST_OF_FILE)
-    return Quota(dense=share, target=share // 16, tail=share // 16, last_tail=share // 8, budget=share)
 
 
 Mask = NDArray[np.bool_]
@@ -107,6 +68,11 @@ class Selector:
         self._quota = quota(kind, self._rank_logs)
         self._kept = np.zeros(self._count, dtype=np.int64)
 
+    @property
+    def now(self) -> Quota:
+        """What the next chunk may keep."""
+        return self._quota.halved(int(self._kept[self.dense].sum()))
+
     def select(self, matches: Matches, *, final: bool) -> Selection:
         """The segments of a chunk to parse, with the ids of their patterns. `final`: the chunk is the file's last."""
         segments, ids = matches.segments, matches.ids
@@ -138,10 +104,11 @@ class Selector:
     def _thinned(self, matches: Matches, starts: Positions, idle: Mask, *, final: bool) -> Mask:
         """Of all hit segments, those whose step is left out; `idle`: those hit by nothing but progress and floods."""
         thinned: Mask = np.zeros(len(starts), dtype=np.bool_)
-        now = self._quota.halved(int(self._kept[self.dense].sum()))
+        now = self.now
         places = np.flatnonzero(idle)
-        if len(places) > now.dense:
-            wanted = _evenly(matches.steps[self._deciding(matches.ids, starts)[places]], now.target)
+        if matches.thin or len(places) > now.dense:
+            steps = matches.steps[self._deciding(matches.ids, starts)[places]]
+            wanted = _evenly(steps, now.target, THIN_EXPONENT if matches.thin else 0)
             wanted[-(now.last_tail if final else now.tail) :] = True
             thinned[places] = ~wanted
         return thinned
@@ -153,12 +120,12 @@ class Selector:
         return winner
 
 
-def _evenly(steps: Positions, target: int) -> Mask:
-    """Steps that are multiples of the least power of two that leaves at most twice the target.
+def _evenly(steps: Positions, target: int, least: int) -> Mask:
+    """Steps that are multiples of the least power of two, of this exponent or a higher one, that leaves few enough.
 
-    Steps that no stride tells apart (one number over and over) are all left out.
+    That is at most twice the target. Steps that no stride tells apart (one number over and over) are all left out.
     """
-    for exponent in range(_STRIDES):
+    for exponent in range(least, _STRIDES):
         wanted: Mask = (steps & ((1 << exponent) - 1)) == 0
         if np.count_nonzero(wanted) <= 2 * target:
             return wanted

@@ -30,8 +30,9 @@ def _outermost(peeling: Peeling) -> bool:
 
 
 def _label(peeling: Peeling, match: re.Match[str]) -> str | None:
-    """srun --label: only outermost, and never in the file of a single writer."""
-    if not _outermost(peeling) or peeling.context.kind in _ONE_WRITER:
+    """srun --label: only outermost, and in the file of a single writer only where it is that writer's own number."""
+    context = peeling.context
+    if not _outermost(peeling) or (context.kind in _ONE_WRITER and int(match[1]) != context.hints.rank):
         return None
     peeling.layers.append(Layer.SRUN_LABEL)
     peeling.task_id = int(match[1])

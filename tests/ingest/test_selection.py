@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from correlator.core.vocabulary import FileKind
 from correlator.ingest import selection
 from correlator.ingest.engines import HyperscanEngine
 from correlator.ingest.matches import find_matches, step_before
+from correlator.ingest.quota import MANY_WRITERS, quota
+from correlator.ingest.scanform import scan_form
 from correlator.ingest.segments import SegmentIndex
-from correlator.ingest.selection import MANY_WRITERS, Selection, Selector, quota
+from correlator.ingest.selection import Selection, Selector
 
 PROGRESS = 6
 
@@ -139,3 +142,25 @@ def test_what_a_file_of_one_rank_keeps_grows_with_the_logarithm_of_its_size(tabl
     sizes = [len(_select(selector, engine, data, final=False).hits) for _ in range(64)]
     assert sum(sizes[:32]) > 2 * sum(sizes[32:])
     assert sizes[-1] >= 8
+
+
+def test_progress_that_would_be_left_out_is_not_looked_for(table: Any) -> None:
+    """In the middle of a dense chunk only multiples of 8 are found, and what is kept is the same."""
+    engine = HyperscanEngine(table.patterns)
+    data = bytearray(b"".join(b"iter step: %d/99 loss 1.5 %s\n" % (step, b"x" * 40) for step in range(7, 25_007)))
+    index = SegmentIndex(data, len(data), open_end=False)
+    whole = find_matches(engine, data, len(data), index, Selector(table.patterns).dense)
+    for final in (False, True):
+        selector = Selector(table.patterns, 64)
+        selector.reset(FileKind.RANK_LOG)
+        found = find_matches(engine, data, len(data), index, selector.dense, selector.now)
+        assert found.thin
+        assert len(found.ids) < len(whole.ids) / 2
+        assert selector.select(found, final=final).hits == selector.select(whole, final=final).hits
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**7))
+def test_a_thin_form_finds_the_multiples_of_eight(step: int) -> None:
+    form = re.compile(scan_form(r"step: +(?P<step>[0-9]+)", dense=True, thin=True))
+    assert (form.search(b"step: %d/99" % step) is not None) == (step % 8 == 0)
