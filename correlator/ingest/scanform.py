@@ -33,6 +33,7 @@ _OPTIONAL = re.compile(r"[?*]|\{0?,\d*\}")
 _OPEN_NUMBER = re.compile(r"(\\d|\[0-9\])(?:\+|\{1,\d*\})(\)*)$")
 _LITERAL = re.compile(r"""[A-Za-z0-9 _:,'"/#=<>!@%&~`;-]|\\[^a-zA-Z0-9]""")
 _LITERAL_RUN = 8
+_VAGUE = re.compile(r"\[(?:[^\\\]]|\\.)+\]|\\[dw]|[()?*+]|\{\d*,?\d*\}")
 _FLAGS = re.compile(r"\(\?[a-z]+\)")
 STEP_END = r"(?:[^\d\n]|$)"
 """What stands behind the last digit of a step; one byte of the match, unless it is the end of the line."""
@@ -58,7 +59,7 @@ def scan_form(regex: str, *, dense: bool = False, thin: bool = False) -> bytes:
     b'iteration[ \\t\\x0b\\x0c]+(\\d+):'
     """
     flags = _FLAGS.match(regex)
-    pieces = _from_literal(_pieces(regex, flags.end() if flags else 0))
+    pieces = _without_head(_from_literal(_pieces(regex, flags.end() if flags else 0)))
     form = (flags.group() if flags else "") + "".join(pieces if dense else _trimmed(pieces))
     if dense and _OPEN_NUMBER.search(form):
         number = _EIGHTS if thin else r"\1+"
@@ -126,6 +127,48 @@ def _from_literal(pieces: list[str]) -> list[str]:
         if run == _LITERAL_RUN and start is None:
             start = position + 1 - run
     return pieces[start or 0 :]
+
+
+def _without_head(pieces: list[str]) -> list[str]:
+    """Without what at the start is optional or of no certain letters, where letters follow.
+
+    `([a-z0-9-]+)[ ]+[0-9]/[0-9]+` keeps a scan busy in every word of a log; `/[0-9]+` finds as much.
+    """
+    rest = pieces
+    depth = 0
+    for piece in pieces:
+        depth += (piece == "(") - (piece == ")")
+        if piece == "|" and not depth:
+            return pieces
+    while rest:
+        end = _group_end(rest) + 1
+        item = rest[:end]
+        while end < len(rest) and (rest[end] in ("?", "*", "+") or _REPEAT.fullmatch(rest[end])):
+            end += 1
+        optional = end > len(item) and _OPTIONAL.fullmatch(rest[len(item)]) is not None
+        if not optional and not _is_vague(item):
+            break
+        rest = rest[end:]
+    certain = any((len(piece) == 1 and piece.isalpha()) or piece in "/[" for piece in rest)
+    return rest if certain else pieces
+
+
+def _group_end(pieces: list[str]) -> int:
+    """Where the first item ends, without its quantifier."""
+    depth = 0
+    for position, piece in enumerate(pieces):
+        depth += (piece == "(") - (piece == ")")
+        if not depth:
+            return position
+    return len(pieces) - 1
+
+
+def _is_vague(item: list[str]) -> bool:
+    """Whether an item is made of classes alone."""
+    inner = [
+        piece for number, piece in enumerate(item) if not (piece == ":" and item[number - 2 : number] == ["(", "?"])
+    ]
+    return all(_VAGUE.fullmatch(piece) for piece in inner)
 
 
 def _is_repeated(pieces: list[str], position: int) -> bool:

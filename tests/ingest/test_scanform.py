@@ -73,11 +73,27 @@ def test_what_is_optional_at_the_end_is_cut_off(regex: str, form: bytes) -> None
         (r"(?:a|b) long literal", b" long literal"),
         (r"x+ short", b"x+ short"),
         (r"a long literal|b", b"a long literal|b"),
-        (r"(?:a long literal)?b", b"(?:a long literal)?b"),
+        (r"(?:a long literal)?b", b"b"),
         (r"\d litera*l literal", b"l literal"),
     ],
 )
 def test_what_stands_before_a_long_literal_is_cut_off(regex: str, form: bytes) -> None:
+    assert scan_form(regex) == form
+
+
+@pytest.mark.parametrize(
+    ("regex", "form"),
+    [
+        (r"([a-z0-9-]+)[ \t]+[0-9]+/[0-9]+ up", rb"/[0-9]+ up"),
+        (r"(?:\[rank\d+\]: )?(?:at )?[Ss]tep (\d+)/", rb"tep (\d+)/"),
+        (r"(\d+)(?:_\d+)? (FAILED|KILLED) x", rb" (FAILED|KILLED) x"),
+        (r"[ \t]*\[(?:a|b)", rb"\[(?:a|b)"),
+        (r"(a|\d)b", rb"(a|\d)b"),
+        (r"[0-9]+:[0-9]+", rb"[0-9]+:[0-9]"),
+        (r"[a-z]+x|y", rb"[a-z]+x|y"),
+    ],
+)
+def test_a_head_without_certain_letters_is_cut_off(regex: str, form: bytes) -> None:
     assert scan_form(regex) == form
 
 
