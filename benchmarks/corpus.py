@@ -25,12 +25,19 @@ BAR_EVERY = 40_000
 FAULT_EVERY = 4_000
 BLOCK_LINES = 2_000
 _NOISE_POOL = 4_000
+_NOW = "<now>"
+_NOW_BYTES = _NOW.encode()
+MEAN_LINE_BYTES = 134
+_LIVELY = 0.95
+"""After this share of the expected number of steps rank 11 fails, and nobody gets any further."""
 
 _SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo ya ze".split()
-_FAULTS = (
+_TIMEOUT = (
     "[E{c10d} ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum={step}, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, Timeout(ms)=600000) ran for 600012 "
-    "milliseconds before timing out.",
+    "milliseconds before timing out."
+)
+_FAULTS = (
     "node{node:02d}:{pid}:{tid} [{local}] NCCL WARN NET/IB : Got completion from peer 10.0.0.{node}<45123> with "
     "status=12 opcode=0 len=0 vendor err 129 (Recv) localGid ::ffff:10.0.0.{node}",
     "[{stamp}] WARNING could not read shard {step} of the data set, trying again in 5 s: ConnectionResetError: "
@@ -81,30 +88,38 @@ def _write_file(path: Path, who: Rank, size_bytes: int, seed: int) -> int:
     rng = random.Random(f"{seed}:{who.rank}")
     written = 0
     with path.open("wb") as out:
-        for block in _blocks(who, rng):
+        steps = int(size_bytes / MEAN_LINE_BYTES * PROGRESS_SHARE * _LIVELY)
+        for block in _blocks(who, rng, steps):
             if written + len(block) >= size_bytes:
                 written += out.write(block[: max(size_bytes - written, 0)].rpartition(b"\n")[0] + b"\n")
                 break
             written += out.write(block)
-        written += out.write(_last_words(who))
+        written += out.write(_last_words(who, steps))
     return written
 
 
-def _blocks(who: Rank, rng: random.Random) -> Iterator[bytes]:
+def _blocks(who: Rank, rng: random.Random, steps: int) -> Iterator[bytes]:
     """Blocks of lines without end."""
     noise = [_noise(who, rng) for _ in range(_NOISE_POOL)]
-    number, step, now = 0, 0, BEGIN
+    number, step, now, shown = 0, 0, BEGIN, b"2025-11-30 01:02:03,000"
     while True:
         lines: list[bytes] = []
         for _ in range(BLOCK_LINES):
             number += 1
-            if rng.random() < PROGRESS_SHARE:
+            if rng.random() < PROGRESS_SHARE and step < steps:
                 step += 1
-                now += timedelta(milliseconds=rng.randrange(900, 1100))
+                now = _when(step, rng.random())
+                shown = f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}".encode()
                 lines.append(_progress(who, rng, step, now))
             else:
-                lines.append(_special(who, rng, number, step, now) or noise[int(rng.random() * _NOISE_POOL)])
+                line = _special(who, rng, number, step, now) or noise[int(rng.random() * _NOISE_POOL)]
+                lines.append(line.replace(_NOW_BYTES, shown))
         yield b"\n".join(lines) + b"\n"
+
+
+def _when(step: int, lateness: float) -> datetime:
+    """When a step ends, on a rank that prints it up to 20 ms late."""
+    return BEGIN + timedelta(seconds=step, milliseconds=20 * lateness)
 
 
 def _progress(who: Rank, rng: random.Random, step: int, now: datetime) -> bytes:
@@ -125,8 +140,7 @@ def _noise(who: Rank, rng: random.Random) -> bytes:
         )
     else:
         words = " ".join("".join(rng.choices(_SYLLABLES, k=rng.randrange(1, 4))) for _ in range(rng.randrange(9, 30)))
-        minute, second, millisecond = rng.randrange(60), rng.randrange(60), rng.randrange(1000)
-        text = f"[2025-11-30 01:{minute:02d}:{second:02d},{millisecond:03d}] INFO data.loader {words}"
+        text = f"[{_NOW}] INFO data.loader {words}"
     return (who.prefix + text).encode()
 
 
@@ -150,11 +164,11 @@ def _fault(who: Rank, rng: random.Random, step: int, now: datetime) -> str:
     )  # fmt: skip
 
 
-def _last_words(who: Rank) -> bytes:
-    """Rank 11 runs out of memory; all others time out."""
+def _last_words(who: Rank, steps: int) -> bytes:
+    """Rank 11 runs out of memory; all others time out ten minutes later."""
     if who.rank == 11:
         return "".join(f"{who.prefix}{line.format(local=who.local)}\n" for line in _TRACEBACK).encode()
-    text = _FAULTS[0].format(c10d="1130 05:12:03.123456", rank=who.rank, step=4711)
+    text = _TIMEOUT.format(c10d=f"{_when(steps + 600, 0):%m%d %H:%M:%S.%f}", rank=who.rank, step=steps + 1)
     return f"{who.prefix}{text}\n".encode()
 
 

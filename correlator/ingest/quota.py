@@ -9,7 +9,7 @@ from correlator.core.vocabulary import FileKind
 THIN_EXPONENT = 3
 """Where a chunk holds many progress lines, most of it is scanned for those alone whose step is a multiple of 2**3.
 
-More than `dense` of them, 16 times the target, leave at most twice the target, so that the others would be left out.
+More than `dense` of them, 16 times the target or more, leave at most twice the target: the others would be left out.
 """
 
 
@@ -45,9 +45,10 @@ _LEAST_OF_FILE = 128
 def quota(kind: FileKind, rank_logs: int) -> Quota:
     """What a file keeps in a run of so many files of one rank each.
 
-    The clocks of two nodes are compared at about a hundred steps that both kept; more would not make them better.
+    The clocks of two nodes are compared at the steps that both kept, in each of their files; a hundred would not make
+    them better than a few dozen.
     """
     if kind is not FileKind.RANK_LOG:
         return MANY_WRITERS
     share = min(max(PROGRESS_OF_RUN // max(rank_logs, 1), _LEAST_OF_FILE), _MOST_OF_FILE)
-    return Quota(dense=share, target=share // 16, tail=share // 16, last_tail=share // 8, budget=share)
+    return Quota(dense=share, target=share // 32, tail=share // 32, last_tail=share // 16, budget=share // 2)
