@@ -8,7 +8,7 @@ CASES ?= ../shared/cases
 SCORER = $(CASES)/../tools/score.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test venv check lint types imports format score laws fuzz clean
+.PHONY: help demo test bench venv check lint types imports format score laws fuzz clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: $(VENV)/.installed ## Diagnose a sample run (DEMO=FOLDER for another)
 
 test: $(VENV)/.installed-dev ## Run the whole test suite (ARGS="-k name" for a part)
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+bench: $(VENV)/.installed-dev ## Compare with rg, lnav and DuckDB (ARGS="--full" for 10 GB)
+	$(BIN)/python -m benchmarks.bench $(ARGS)
 
 venv: $(VENV)/.installed-dev ## Create .venv with everything for development
 

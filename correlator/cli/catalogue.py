@@ -14,7 +14,13 @@ from correlator.core.errors import CatalogueError, OutputError, UsageError
 if TYPE_CHECKING:
     from correlator.core.catalogue import Catalogue, Signature
 
-Patterns = Annotated[bool, typer.Option("--patterns", help="Show also the patterns that recognise each.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show also the patterns that recognise each.")]
+Patterns = Annotated[
+    bool,
+    typer.Option(
+        "--patterns", help="Print all that is looked for in a log, one regex a line: rg -a --no-unicode -f takes them."
+    ),
+]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Check patterns, samples and prose, also those of --catalogue; exit 2 if one is bad."),
@@ -37,6 +43,7 @@ Words = Annotated[
 def catalogue(
     words: Words = None,
     *,
+    verbose: Verbose = False,
     patterns: Patterns = False,
     check: Check = False,
     pages: Pages = None,
@@ -60,11 +67,23 @@ def catalogue(
         _check(known)
     elif pages is not None:
         _write_pages(known, pages)
+    elif patterns:
+        _print_patterns(known)
     else:
         from correlator.reports.entries import render_catalogue
 
         with standard_output() as out:
-            render_catalogue(known, out, width=page_width(out), color=use_color(color, out), patterns=patterns)
+            render_catalogue(known, out, width=page_width(out), color=use_color(color, out), patterns=verbose)
+
+
+def _print_patterns(known: Catalogue) -> None:
+    """The scan form of each pattern, of signatures and dialects, in the syntax of Rust's regex."""
+    from correlator.ingest.scanform import rust_form, scan_form
+    from correlator.parsers.table import pattern_table
+
+    with standard_output() as out:
+        for pattern in pattern_table(known).patterns:
+            out.write(f"{rust_form(scan_form(pattern.regex, dense=pattern.bulk))}\n")
 
 
 def _own_files(words: list[str]) -> list[Path]:

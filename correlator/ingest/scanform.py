@@ -34,6 +34,8 @@ _OPEN_NUMBER = re.compile(r"(\\d|\[0-9\])(?:\+|\{1,\d*\})(\)*)$")
 _LITERAL = re.compile(r"""[A-Za-z0-9 _:,'"/#=<>!@%&~`;-]|\\[^a-zA-Z0-9]""")
 _LITERAL_RUN = 8
 _VAGUE = re.compile(r"\[(?:[^\\\]]|\\.)+\]|\\[dw]|[()?*+]|\{\d*,?\d*\}")
+_ESCAPED = re.compile(r"\\(.)")
+_ESCAPED_IN_RUST = frozenset("\\.+*?()|[]{}^$#&~-")
 _FLAGS = re.compile(r"\(\?[a-z]+\)")
 STEP_END = r"(?:[^\d\n]|$)"
 """What stands behind the last digit of a step; one byte of the match, unless it is the end of the line."""
@@ -65,6 +67,19 @@ def scan_form(regex: str, *, dense: bool = False, thin: bool = False) -> bytes:
         number = _EIGHTS if thin else r"\1+"
         form = _OPEN_NUMBER.sub(rf"{number}\2", form) + STEP_END
     return form.encode("utf-8", errors="replace")
+
+
+def rust_form(form: bytes) -> str:
+    r"""A scan form for Rust's regex, which takes no escape that is not needed.
+
+    >>> rust_form(rb"\"a\" \[x\] \d")
+    '"a" \\[x\\] \\d'
+    """
+
+    def plainly(escape: re.Match[str]) -> str:
+        return escape[0] if escape[1].isalnum() or escape[1] in _ESCAPED_IN_RUST else escape[1]
+
+    return _ESCAPED.sub(plainly, form.decode())
 
 
 def _pieces(regex: str, position: int) -> list[str]:

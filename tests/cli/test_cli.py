@@ -288,7 +288,7 @@ def test_catalogue_lists_every_code(invoke: Invoke) -> None:
     """Each fault and each kind of collateral, once; patterns on demand."""
     out = invoke("catalogue")[1]
     assert all(out.count(f"\n  {code} ") == 1 for code in ("cuda_oom", "node_lost", "collective_timeout"))
-    assert len(invoke("catalogue", "--patterns")[1]) > 2 * len(out)
+    assert len(invoke("catalogue", "--verbose")[1]) > 2 * len(out)
 
 
 OWN = """
