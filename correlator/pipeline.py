@@ -15,7 +15,7 @@ from correlator.core.catalogue import Catalogue, load_catalogue
 from correlator.core.errors import NoLogsError
 from correlator.core.files import FileReport, Skipped
 from correlator.core.masking import map_texts
-from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology
+from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology, Verdict
 from correlator.core.progress import NoProgress, Progress
 from correlator.core.vocabulary import VerdictStatus
 from correlator.graphs import Findings, RunFacts, judge
@@ -28,8 +28,10 @@ from correlator.ingest import ingest
 from correlator.masking import mask_frame, masker_of
 from correlator.notebook.views import RunViews
 from correlator.parsers.table import pattern_table
+from correlator.provisional import Tell, answer_meanwhile
 from correlator.sources import Limits, RunFiles, discover
 from correlator.sources.context import writer_lines_before
+from correlator.sources.tails import tails
 from correlator.timeline import TIMELINE_SUFFIXES, Stored, read_timeline, write_timeline
 
 if TYPE_CHECKING:
@@ -177,13 +179,15 @@ def open_run(
     limits: Limits | None = None,
     healthy: Target | None = None,
     context_lines: int = CONTEXT_LINES,
+    first_verdict: Tell | None = None,
 ) -> Run:
     """Read a run: a directory, files, an archive, `-` for stdin, or a timeline.parquet written before.
 
     `workers` processes read large runs (None = as many as there are CPUs); `limits` bound what hostile or huge input may
     take (None = the defaults). `healthy` is a run of the same job that did not fail: an unknown error that it prints too is
-    no cause. At least CONTEXT_LINES lines before the initiating event are kept, more where `context_lines` says so. Raises
-    InputError where nothing can be read.
+    no cause. At least CONTEXT_LINES lines before the initiating event are kept, more where `context_lines` says so.
+    `first_verdict` is told, from another thread, what the last lines of all files say while the rest is read; nothing waits
+    for it. Raises InputError where nothing can be read.
     """
     paths = [targets] if isinstance(targets, (str, Path)) else _each_once(targets)
     known = load_catalogue(tuple(catalogue))
@@ -193,7 +197,7 @@ def open_run(
         run = _run(stored, events, known, {"": stored.context} if stored.context else {})
         return replace(run, healthy=moulds, warnings=(*run.warnings, *warnings))
     with discover(paths, limits=limits) as found:
-        wanted = _Wanted(limits, moulds, warnings, max(CONTEXT_LINES, context_lines))
+        wanted = _Wanted(limits, moulds, warnings, max(CONTEXT_LINES, context_lines), first_verdict)
         return _read(found, known, workers, progress or NoProgress(), wanted)
 
 
@@ -210,6 +214,7 @@ class _Wanted:
     healthy: frozenset[str] | None
     warnings: tuple[str, ...]
     context_lines: int
+    first_verdict: Tell | None
 
 
 def _moulds(
@@ -227,6 +232,8 @@ def _moulds(
 
 def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Progress, wanted: _Wanted) -> Run:
     progress.start(sum(file.size_bytes for file in found.files))
+    if wanted.first_verdict is not None:
+        answer_meanwhile(lambda: _first_verdict(found, known, wanted), wanted.first_verdict)
     try:
         read = ingest(
             found.files, pattern_table(known), found.hints, workers=workers, progress=progress, limits=wanted.limits
@@ -252,6 +259,18 @@ def _read(found: RunFiles, known: Catalogue, workers: int | None, progress: Prog
         return run
     finally:
         progress.finish()
+
+
+def _first_verdict(found: RunFiles, known: Catalogue, wanted: _Wanted) -> Verdict | None:
+    """The verdict of the last lines of all files, or None where they hold nothing that is known."""
+    files = tails(found.files)
+    read = ingest(files, pattern_table(known), found.hints, workers=1, limits=wanted.limits, only_tails=True)
+    if read.events.is_empty():
+        return None
+    identified = identify(read.events, files, read.reports)
+    aligned = align(identified.events, identified.topology, files, read.reports)
+    facts = RunFacts(aligned.events, identified.topology, aligned.clocks, read.reports, found.skipped)
+    return judge(facts).verdict
 
 
 def _nothing_known(found: RunFiles, reports: Sequence[FileReport]) -> NoLogsError:

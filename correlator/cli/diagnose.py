@@ -11,6 +11,7 @@ from correlator.cli.options import CatalogueFiles, Force, LimitOptions, Mask, Qu
 from correlator.cli.output import ColorChoice, check_output, page_width, text_output, use_color
 from correlator.cli.progress import shown_progress
 from correlator.core.errors import UsageError
+from correlator.core.model import Verdict
 from correlator.core.vocabulary import VerdictStatus
 from correlator.reports import DETAILED, ReportFormat, render
 
@@ -28,6 +29,10 @@ Healthy = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="A run of the same job that did not fail: what it prints too is no cause."),
 ]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="Say on stderr what the last lines of all files suggest, while the rest is read."),
+]
 Color = Annotated[ColorChoice, typer.Option("--color", help="When to use colours; NO_COLOR is honoured.")]
 
 
@@ -43,6 +48,7 @@ def diagnose(
     verbose: Verbose = False,
     context: Context = None,
     healthy: Healthy = None,
+    quick: Quick = False,
     quiet: Quiet = False,
     color: Color = ColorChoice.AUTO,
     workers: Workers = None,
@@ -59,8 +65,18 @@ def diagnose(
     if output is not None and output != Path("-"):
         check_output(output, force=force)
 
+    if quick and mask:
+        raise UsageError("--quick tells what it finds as it finds it, before --mask could mask it")
+
     from correlator.pipeline import open_run
+    from correlator.provisional import differs
     from correlator.reports.details import Details
+
+    first: list[Verdict] = []
+
+    def tell(verdict: Verdict) -> None:
+        first.append(verdict)
+        _say(f"provisional, from the last lines of all files: {verdict.summary}")
 
     with shown_progress(quiet=quiet) as progress:
         opened = open_run(
@@ -71,6 +87,7 @@ def diagnose(
             limits=limits_of(limit),
             healthy=healthy,
             context_lines=context or 0,
+            first_verdict=tell if quick else None,
         )
         if mask:
             opened = opened.masked(places=True)
@@ -88,8 +105,17 @@ def diagnose(
             context=context,
             details=details,
         )
+    if first and differs(first[0], diagnosis.verdict):
+        _say("the whole run says something else than its last lines did: the provisional verdict does not hold")
     if exit_code:
         raise typer.Exit(verdict_exit_code(diagnosis.verdict.status))
+
+
+def _say(text: str) -> None:
+    """One line on stderr, where remarks go."""
+    from correlator.reports.cleaning import visible
+
+    typer.echo(f"correlator: {visible(text)}", err=True)
 
 
 def verdict_exit_code(status: VerdictStatus) -> int:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from correlator.parsers.table import PatternTable
 
+MANY_RANK_LOGS = 1 << 20
+"""So many that each keeps the least of its progress."""
 PARALLEL_FROM_BYTES = 64 * 1024 * 1024
 """Below this, starting processes costs more than it saves."""
 SMALL_FILE_BYTES = 1024 * 1024
@@ -73,12 +75,19 @@ def ingest(
     progress: Progress | None = None,
     force_re: bool = False,
     limits: Limits | None = None,
+    only_tails: bool = False,
 ) -> Ingested:
-    """Read all files once. `workers`: processes to use; None = as many as pay off. Never raises for what files hold."""
+    """Read all files once. Never raises for what files hold.
+
+    `workers`: processes to use; None = as many as pay off. `only_tails`: of each file the last lines, for a first answer;
+    line numbers then count from where that begins.
+    """
     watcher = progress or NoProgress()
     gathered = _Gathered()
     rank_logs = sum(file.kind is FileKind.RANK_LOG for file in files)
-    task = ReadTask(table, hints, rank_logs=rank_logs, force_re=force_re, limits=limits)
+    if only_tails:
+        rank_logs = MANY_RANK_LOGS
+    task = ReadTask(table, hints, rank_logs=rank_logs, force_re=force_re, limits=limits, only_tails=only_tails)
     executor, warning = _executor(files, task, workers)
     if warning is not None:
         gathered.warnings.append(warning)

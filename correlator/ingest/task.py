@@ -19,6 +19,7 @@ from correlator.parsers.dumps import WHOLE_FILE
 from correlator.parsers.interpret import FileParser, stamp_of
 from correlator.parsers.table import PatternTable
 from correlator.sources import Limits, open_stream
+from correlator.sources.tails import open_tail
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,13 +54,15 @@ class ReadTask:
         rank_logs: int = 1,
         force_re: bool = False,
         limits: Limits | None = None,
+        only_tails: bool = False,
     ) -> None:
-        """`rank_logs`: files of the run that belong to one rank each."""
+        """`rank_logs`: files of the run that belong to one rank each; `only_tails`: read the last lines of each file."""
         self._table = table
         self._hints = hints
         self._rank_logs = rank_logs
         self._force_re = force_re
         self._limits = limits or Limits()
+        self._only_tails = only_tails
         self._compiled: Compiled | None = None
         self._ready: tuple[Engine, FileReader] | None = None
 
@@ -76,13 +79,14 @@ class ReadTask:
         result.tables = builder.take()
         return result
 
-    def __getstate__(self) -> tuple[PackedTable, RunHints, int, bool, Limits, Compiled | None]:
+    def __getstate__(self) -> tuple[PackedTable, RunHints, int, bool, Limits, bool, Compiled | None]:
         """What travels: the patterns compiled, so that only one process does that."""
         compiled = None if self._force_re else _compiled(self._table)
-        return pack_table(self._table), self._hints, self._rank_logs, self._force_re, self._limits, compiled
+        packed = pack_table(self._table)
+        return packed, self._hints, self._rank_logs, self._force_re, self._limits, self._only_tails, compiled
 
-    def __setstate__(self, state: tuple[PackedTable, RunHints, int, bool, Limits, Compiled | None]) -> None:
-        packed, self._hints, self._rank_logs, self._force_re, self._limits, self._compiled = state
+    def __setstate__(self, state: tuple[PackedTable, RunHints, int, bool, Limits, bool, Compiled | None]) -> None:
+        packed, self._hints, self._rank_logs, self._force_re, self._limits, self._only_tails, self._compiled = state
         self._table = unpack_table(packed)
         self._ready = None
 
@@ -93,7 +97,7 @@ class ReadTask:
                 self._table, lambda context: FileParser(context, self._table), WHOLE_FILE, stamp_of
             )
             sizes = ReaderLimits(line_bytes=self._limits.line_bytes, whole_file_bytes=self._limits.document_bytes)
-            open_file = partial(open_stream, limits=self._limits)
+            open_file = partial(open_tail if self._only_tails else open_stream, limits=self._limits)
             selector = Selector(self._table.patterns, self._rank_logs)
             self._ready = engine, FileReader(interpreter, engine, self._hints, open_file, sizes, selector)
         return self._ready
