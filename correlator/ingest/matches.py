@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from correlator.ingest.engines import Engine
-from correlator.ingest.quota import Quota
+from correlator.ingest.quota import THIN_EXPONENT, Quota
 from correlator.ingest.segments import INDEX_BLOCK_BYTES, Positions, SegmentIndex, segment_head, segments_where
 
 PROBE_BYTES = 256 * 1024
@@ -82,9 +82,10 @@ def _scan_chunk(
     dense: NDArray[np.bool_],
     quota: Quota | None,
 ) -> Matches:
-    """All matches of a chunk, each byte of which is scanned once.
+    """All matches of a chunk, of which hardly a byte is scanned twice.
 
-    Its head tells how many dense ones to expect; where most would be left out, only head and tail are searched for all.
+    Its head tells how many dense ones to expect; where most would be left out, only head and tail are searched for all,
+    and what lies between the last of them and the tail.
     """
     head_end = index.start(int(index.locate(np.array([PROBE_BYTES]))[0])) if length >= 4 * PROBE_BYTES else 0
     if quota is None or not head_end:
@@ -97,7 +98,15 @@ def _scan_chunk(
     tail_start = index.start(int(index.locate(np.array([max(length - tail_bytes, head_end)]))[0]))
     tail_start = min(max(tail_start, head_end), length)
     middle = _scan(engine, buffer, tail_start, index, dense, start=head_end, thin=True)
-    return _together([head, middle, _scan(engine, buffer, length, index, dense, start=tail_start)], thin=True)
+    tail = _scan(engine, buffer, length, index, dense, start=tail_start)
+    parts = [head, middle, tail]
+    wanted = max(quota.tail, quota.last_tail) - len(np.unique(tail.segments[dense[tail.ids]]))
+    if wanted > 0:  # training stopped before the tail: its last steps must be exact all the same
+        found = np.unique(middle.segments[dense[middle.ids]])
+        behind = found[-(wanted >> THIN_EXPONENT) - 2 :]
+        start = index.start(int(behind[0])) if len(behind) else head_end
+        parts.insert(2, _scan(engine, buffer, tail_start, index, dense, start=start))
+    return _together(parts, thin=True)
 
 
 def _together(parts: Sequence[Matches], *, thin: bool) -> Matches:

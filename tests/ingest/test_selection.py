@@ -164,3 +164,16 @@ def test_progress_that_would_be_left_out_is_not_looked_for(table: Any) -> None:
 def test_a_thin_form_finds_the_multiples_of_eight(step: int) -> None:
     form = re.compile(scan_form(r"step: +(?P<step>[0-9]+)", dense=True, thin=True))
     assert (form.search(b"step: %d/99" % step) is not None) == (step % 8 == 0)
+
+
+def test_the_last_step_is_exact_though_the_log_goes_on_without_progress(table: Any) -> None:
+    engine = HyperscanEngine(table.patterns)
+    steps = b"".join(b"iter step: %d/99 loss 1.5 %s\n" % (step, b"x" * 40) for step in range(7, 25_006))
+    data = bytearray(steps + b"nothing to be seen here\n" * 20_000)
+    index = SegmentIndex(data, len(data), open_end=False)
+    selector = Selector(table.patterns, 64)
+    selector.reset(FileKind.RANK_LOG)
+    found = find_matches(engine, data, len(data), index, selector.dense, selector.now)
+    kept = [segment + 7 for segment, _ in selector.select(found, final=True).hits]
+    assert found.thin
+    assert kept[-quota(FileKind.RANK_LOG, 64).last_tail :] == list(range(25_006 - 64, 25_006))
