@@ -35,6 +35,7 @@ STAMPED = (
     "[default1]:11/30/2025 23:59:59 - INFO - train -   step 3",
     "25-11-30 23:59:59.123 : epoch 3",
     "[23:59:59] (1) step 3 loss 2.1",
+    "[    2.310005] rtc_cmos 00:01: setting system clock to 2025-11-30T23:59:59 UTC (1764547199)",
 )
 LATER = (
     "2025-12-01 00:04:59,123 - trainer - INFO - step 3 loss 2.1",
@@ -48,6 +49,7 @@ LATER = (
     "[default1]:12/01/2025 00:04:59 - INFO - train -   step 3",
     "25-12-01 00:04:59.123 : epoch 3",
     "[00:04:59] (1) step 3 loss 2.1",
+    "[    2.310005] rtc_cmos 00:01: setting system clock to 2025-12-01T00:04:59 UTC (1764547499)",
 )
 RUNS = (("cuda_oom", Layout.FLAT, (*CHANGES, *TEARS)), ("stalled_rank", Layout.FLAT, tuple(LOSSES)))
 LEAST_GOOD = 0.85

@@ -22,7 +22,7 @@ _US = re.compile(rf"(?P<M>\d\d)/(?P<D>\d\d)/(?P<Y>20\d\d)(?P<b>,? ){_CLOCK}")
 _SHORT = re.compile(rf"(?<!\d)(?P<Y>\d\d)-(?P<M>\d\d)-(?P<D>\d\d) {_CLOCK}")
 _BARE = re.compile(rf"^(?P<head>(?:\[\w+\]:)*\[){_CLOCK}\]", re.MULTILINE)
 _EPOCH = re.compile(
-    r'(?P<head>"(?:timestamp|time|time_ms|ts|__REALTIME_TIMESTAMP)": ?"?)(?P<n>1[67]\d{8})(?P<rest>\d{6}|\d{3}|)(?!\d)'
+    r'(?P<head>"(?:timestamp|time|time_ms|ts|__REALTIME_TIMESTAMP)": ?"?|UTC \()(?P<n>1[67]\d{8})(?P<rest>\d{6}|\d{3}|)(?!\d)'
 )
 _NANOSECONDS = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
 
