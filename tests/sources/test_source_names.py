@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from correlator.sources import discover
 from correlator.sources.found import natural_key, shown
 from correlator.sources.hosts import can_be_host, host_at_end, is_host_shape, is_pod_shape
 from correlator.sources.names import read_name
@@ -182,3 +184,11 @@ def test_a_host_that_lines_carry_is_found_anywhere_in_a_name() -> None:
     assert _known_host("alpha/x.log", hosts) == "alpha"
     assert _known_host("alphabet/gpu-0333.log", hosts) is None
     assert _known_host("-" * 5000 + "alpha", hosts) is None
+
+
+def test_a_kernel_log_belongs_to_the_host_that_other_files_name(tmp_path: Path) -> None:
+    """Its own lines do not say where they come from."""
+    (tmp_path / "syslog.txt").write_bytes(b"Mar  2 17:05:01 alpha7x kernel: NVRM: loading\n" * 9)
+    (tmp_path / "case-9-alpha7x-kern.txt").write_bytes(b"[    1.000000] NVRM: loading\n" * 9)
+    with discover([tmp_path]) as run:
+        assert run.files[0].hints.node == "alpha7x"
