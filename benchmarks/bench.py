@@ -167,7 +167,7 @@ def _first_answer(arguments: list[str]) -> Cost:
     """CPU of a whole command; wall time until the first line of its answer."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-m", "correlator", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment()) as process:
         first = process.stdout.readline() if process.stdout else b""
         wall_s = time.perf_counter() - began
         while first and process.stdout and process.stdout.read(1 << 20):

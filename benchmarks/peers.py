@@ -64,7 +64,7 @@ def peers(folder: Path, patterns: Path, scratch: Path, workers: int) -> list[Pee
         Peer(
             "Python re, line by line",
             (sys.executable, "-c", _NAIVE, str(scratch / "slice.log"), str(patterns)),
-            2_000_000,
+            300_000,
         ),
     ]
 
