@@ -62,60 +62,59 @@ def diagnose(
     """
     if as_json and report not in {None, ReportFormat.JSON}:
         raise UsageError("--json and --format name two different formats")
-    if output is not None and output != Path("-"):
-        check_output(output, force=force)
-
     if quick and mask:
         raise UsageError("--quick tells what it finds as it finds it, before --mask could mask it")
-
+    if output is not None and output != Path("-"):
+        check_output(output, force=force)
     from correlator.pipeline import open_run
-    from correlator.provisional import differs
     from correlator.reports.details import Details
 
-    first: list[Verdict] = []
-
-    def tell(verdict: Verdict) -> None:
-        first.append(verdict)
-        _say(f"provisional, from the last lines of all files: {verdict.summary}")
-
+    first = _First()
     with shown_progress(quiet=quiet) as progress:
         opened = open_run(
-            run,
-            workers=workers,
-            catalogue=catalogue or (),
-            progress=progress,
-            limits=limits_of(limit),
-            healthy=healthy,
-            context_lines=context or 0,
-            first_verdict=tell if quick else None,
-        )
+            run, workers=workers, catalogue=catalogue or (), progress=progress, limits=limits_of(limit),
+            healthy=healthy, context_lines=context or 0, first_verdict=first.tell if quick else None,
+        )  # fmt: skip
         if mask:
             opened = opened.masked(places=True)
         diagnosis = opened.diagnosis
     chosen = ReportFormat.JSON if as_json else report or ReportFormat.TEXT
     details = Details(opened.events, opened.graph, opened.catalogue) if chosen in DETAILED else None
     with text_output(output, force=force) as out:
+        width, colored = page_width(out), use_color(color, out)
+
         render(
-            diagnosis,
-            out,
-            report=chosen,
-            width=page_width(out),
-            color=use_color(color, out),
-            verbose=verbose,
-            context=context,
-            details=details,
+            diagnosis, out, report=chosen, width=width, color=colored, verbose=verbose, context=context, details=details
         )
-    if first and differs(first[0], diagnosis.verdict):
-        _say("the whole run says something else than its last lines did: the provisional verdict does not hold")
+    first.compare(diagnosis.verdict)
     if exit_code:
         raise typer.Exit(verdict_exit_code(diagnosis.verdict.status))
 
 
-def _say(text: str) -> None:
-    """One line on stderr, where remarks go."""
-    from correlator.reports.cleaning import visible
+class _First:
+    """The provisional verdict on stderr, where remarks go."""
 
-    typer.echo(f"correlator: {visible(text)}", err=True)
+    def __init__(self) -> None:
+        self._told: Verdict | None = None
+
+    def tell(self, verdict: Verdict) -> None:
+        """Say it at once."""
+        self._told = verdict
+        self._say(f"provisional, from the last lines of all files: {verdict.summary}")
+
+    def compare(self, final: Verdict) -> None:
+        """Say so if it did not hold."""
+        from correlator.provisional import differs
+
+        if self._told is not None and differs(self._told, final):
+            self._say(
+                "the whole run says something else than its last lines did: the provisional verdict does not hold"
+            )
+
+    def _say(self, text: str) -> None:
+        from correlator.reports.cleaning import visible
+
+        typer.echo(f"correlator: {visible(text)}", err=True)
 
 
 def verdict_exit_code(status: VerdictStatus) -> int:
