@@ -25,6 +25,7 @@ from correlator.graphs.recovery import Advance, advance_of, cut_short, last_step
 from correlator.graphs.rules import RULES
 from correlator.graphs.scene import TEARDOWN_ID, Edge, Refused, Rejection, Scene
 from correlator.graphs.silence import Explained, silent_ranks
+from correlator.graphs.survivors import of_strangers, outlived
 from correlator.graphs.unknown import last_words
 from correlator.graphs.vanished import vanished_node
 
@@ -57,11 +58,14 @@ def build_attempt(run: RunFacts, all_facts: Sequence[Fact], attempt: int) -> Att
     logged = logged_tracebacks(facts, {end.rank for end in ends if not end.told and end.exit_code > 0})
     survived: list[Episode] = []
     episodes: list[Episode] = []
+    lived = outlived(stated, facts, ends, run.topology)
     for episode in stated:
-        (survived if recovered(episode, advance, run.clocks, logged) else episodes).append(episode)
+        gone_on = episode.id in lived or recovered(episode, advance, run.clocks, logged)
+        (survived if gone_on else episodes).append(episode)
     unknown = last_words(facts, ends, stated, world_size=run.topology.world_size, healthy=run.healthy)
     episodes += [episode for episode in unknown if not recovered(episode, advance, run.clocks)]
     episodes = join_unplaced(place_memory_kills([*episodes, *exit_episodes(ends, 0)]))
+    episodes = of_strangers(episodes, facts, run.topology)
     episodes += lost_nodes(facts, run.topology)
     hubs = [hub for hub in wait_hubs(run, facts, attempt, set_aside=stale, cut_short=cut_short(advance)) if hub.waiters]
     episodes += mismatches(hubs)

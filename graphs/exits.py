@@ -36,7 +36,7 @@ SIGNAL_FAULTS: dict[int, FaultCode] = {
 }
 
 
-_TELLING_SIGNALS = frozenset({-11, -7, -4, -9})
+TELLING_SIGNALS = frozenset({-11, -7, -4, -9})
 """Signals that say what happened; SIGABRT and SIGFPE by exit code alone are mostly a watchdog's or library's last step."""
 
 
@@ -141,7 +141,7 @@ def exit_episodes(ends: Sequence[ProcessEnd], start: int) -> list[Episode]:
                 pid=end.facts[0].pid,
                 facts=end.facts,
                 inferred=f"exit code {end.exit_code}",
-                specificity=0.8 if end.exit_code in _TELLING_SIGNALS else 0.4,
+                specificity=0.8 if end.exit_code in TELLING_SIGNALS else 0.4,
             )
         )
     return episodes

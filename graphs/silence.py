@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from correlator.core.model import Topology
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
 from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
 from correlator.graphs.hubs import WaitHub
@@ -144,8 +144,11 @@ def _gone_nodes(suspects: set[int], topology: Topology, facts: Sequence[Fact]) -
     """Nodes of which all ranks are silent and whose launcher never reported an end: the node went, not its ranks."""
     spoke = {fact.node for fact in facts if fact.name in _LAUNCHER_WORDS}
     told = {fact.rank for fact in facts if fact.name in _LAUNCHER_WORDS}
+    launched = {fact.node for fact in facts if fact.file_kind in (FileKind.LAUNCHER_LOG, FileKind.NODE_LOG)}
     gone = []
     for node in topology.nodes:
+        if launched and node not in launched:
+            continue  # its launcher may have reported an end in a log that is not here
         ranks = topology.ranks_of(node)
         whole = len(ranks) >= MANY_SILENT and ranks <= suspects and len(ranks) < len(topology.ranks)
         if whole and node in topology.nodes_with_logs and node not in spoke and not ranks & told:

@@ -109,6 +109,10 @@ def _not_failed(graph: AttemptGraph, checkpoint: Checkpoint, run: RunFacts) -> F
     return Findings(verdict, (), (), checkpoint, tuple(dict.fromkeys(missing)), graph, ())
 
 
+_PORT_IN_USE = "config_error.port"
+"""The signature of a port that is still bound: by the attempt before, as a rule."""
+
+
 def _telling(judged: Sequence[tuple[AttemptGraph, Roots]]) -> tuple[AttemptGraph, Roots]:
     """The last attempt, unless all it shows is trouble in coming up again while an earlier one shows a fault."""
     last = judged[-1]
@@ -122,8 +126,9 @@ def _telling(judged: Sequence[tuple[AttemptGraph, Roots]]) -> tuple[AttemptGraph
 
 
 def _plain(root: Episode) -> bool:
-    """A fault that lines state, not one concluded from who waited or from how a process ended."""
-    return root.code not in WEAK and root.code != FaultCode.RANK_STALLED
+    """A fault that lines state, not one concluded from who waited or how a process ended, nor one that a restart meets."""
+    left_over = root.head.signature == _PORT_IN_USE
+    return root.code not in WEAK and root.code != FaultCode.RANK_STALLED and not left_over
 
 
 def _furthest(judged: Sequence[tuple[AttemptGraph, Roots]]) -> Advance:

@@ -7,6 +7,7 @@ from functools import partial
 
 from correlator.core.vocabulary import CollateralKind, FaultCode, Order, Role
 from correlator.graphs.episodes import Episode
+from correlator.graphs.facts import order_of
 from correlator.graphs.pairing import MOST_CAUSES, SURE, in_turn, pair
 from correlator.graphs.scene import TEARDOWN_ID, WEAK, Edge, Rejection, Scene
 
@@ -22,6 +23,8 @@ def launcher_signal(scene: Scene) -> Iterator[Edge | Rejection]:
                     yield Edge(cause.id, stop.id, "E8", 0.99, f"{cause.where} failed, so its agent stopped the node")
                 else:
                     yield Rejection(cause.id, stop.id, "E8", "the agent had stopped the node before")
+                    if cause.role is Role.INITIATING and not cause.from_kernel:
+                        yield Edge(stop.id, cause.id, "E8", 0.9, "it came after the agent had stopped the node")
     for stop in _stops(scene, CollateralKind.TERMINATED_BY_LAUNCHER):
         for effect in _of_place(scene, stop.node):
             if effect.rank is not None and effect.code == CollateralKind.TERMINATED_BY_LAUNCHER:
@@ -65,7 +68,10 @@ def scheduler_teardown(scene: Scene) -> Iterator[Edge | Rejection]:
     if scene.teardown is None:
         return
     for cause in in_turn(scene, (c for c in scene.initiating if c.specificity >= SURE))[:MOST_CAUSES]:
-        yield Edge(cause.id, TEARDOWN_ID, "E8b", 0.9, f"{cause.where} failed, so the scheduler ended the step")
+        if order_of(cause.head, scene.teardown, scene.clocks) is Order.AFTER:
+            yield Rejection(cause.id, TEARDOWN_ID, "E8b", "the scheduler was ending the step before")
+        else:
+            yield Edge(cause.id, TEARDOWN_ID, "E8b", 0.9, f"{cause.where} failed, so the scheduler ended the step")
     for effect in scene.episodes:
         if effect.code == CollateralKind.SCHEDULER_CANCEL and effect.rank is not None:
             yield Edge(TEARDOWN_ID, effect.id, "E8b", 0.95, "the scheduler ended it with the step")

@@ -79,12 +79,21 @@ def _without_store(scene: Scene, effect: Episode, host: str | None, cause: Episo
 
 def weak_faults(scene: Scene) -> Iterator[Edge | Rejection]:
     """E5: a fault that a lost peer can also produce is explained by a stronger one that did not come later (q 0.6)."""
-    strong = in_turn(scene, (e for e in scene.initiating if e.code not in WEAK and e.specificity >= SURE))
+    plain = (e for e in scene.initiating if e.code not in WEAK and e.specificity >= SURE)
+    strong = in_turn(scene, (e for e in plain if not _after_its_stop(scene, e)))
     killed = in_turn(scene, (e for e in scene.initiating if e.code == FaultCode.PROCESS_KILLED))
     for effect in scene.initiating:
         if effect.code in WEAK:
             causes = strong or (killed if effect.code != FaultCode.PROCESS_KILLED else [])
             yield from pair(causes, partial(_stronger, scene, effect))
+
+
+def _after_its_stop(scene: Scene, episode: Episode) -> bool:
+    """Its agent had stopped the node before: what a process says while it is being ended brought nobody down."""
+    if episode.node is None or episode.from_kernel:
+        return False
+    stops = (e for e in scene.by_node.get(episode.node, ()) if e.code == CollateralKind.TERMINATED_BY_LAUNCHER)
+    return any(stop.rank is None and not scene.may_precede(episode, stop) for stop in stops)
 
 
 def _stronger(scene: Scene, effect: Episode, cause: Episode) -> Edge | Rejection | None:

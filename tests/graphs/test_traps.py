@@ -312,6 +312,7 @@ def test_ranks_that_their_agent_stopped_before_they_could_time_out_are_not_missi
 def test_a_node_of_which_everything_falls_silent_was_lost(run: Callable[..., object]) -> None:
     """All four ranks of node01 stop, and its launcher never reports an end: the node, not its ranks."""
     r = run().steps(5).timeouts([0, 1, 2, 3], 600)
+    r.add("rendezvous_complete", 0.1, node="node01", file="agent1.log", kind=FileKind.LAUNCHER_LOG)
     for rank in range(4):
         r.add("worker_failed", 661, rank=rank, file="agent0.log", kind=FileKind.LAUNCHER_LOG, exit_code=-6)
     assert accused(r.judge()) == [(None, "node01", FaultCode.NODE_LOST)]
