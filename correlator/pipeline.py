@@ -15,8 +15,9 @@ from correlator.core.catalogue import Catalogue, load_catalogue
 from correlator.core.errors import NoLogsError
 from correlator.core.files import FileReport, Skipped
 from correlator.core.masking import map_texts
-from correlator.core.model import ClockModel, ContextLine, Diagnosis, RunSummary, SkippedFile, Topology, Verdict
+from correlator.core.model import ClockModel, Diagnosis, RunSummary, SkippedFile, Topology, Verdict
 from correlator.core.progress import NoProgress, Progress
+from correlator.core.reasons import ContextLine
 from correlator.core.vocabulary import VerdictStatus
 from correlator.graphs import Findings, RunFacts, judge
 from correlator.graphs.collateral import steps_of

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from correlator import __version__
 from correlator.core.errors import InputError
 from correlator.core.files import FileReport, Skipped
-from correlator.core.model import ClockModel, ContextLine, Diagnosis, Topology
+from correlator.core.model import ClockModel, Diagnosis, Topology
+from correlator.core.reasons import ContextLine
 from correlator.core.schema import SCHEMA_VERSION, arrow_schema, polars_schema
 from correlator.timeline_files import (
     STORED_KEY,

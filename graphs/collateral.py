@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from correlator.core.model import Collateral, EpisodeSummary
+from correlator.core.model import Collateral
+from correlator.core.reasons import EpisodeSummary
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Role
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import Episode, evidence, iso

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from correlator.core.model import RuleUse
+from correlator.core.reasons import RuleUse
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.scene import TEARDOWN_ID, Refused, Scene
 

@@ -39,7 +39,7 @@ def silent_ranks(
     suspects = _not_just_stopped_first(_smallest(silent, hubs), silent, facts)
     suspects = _still_linked(suspects, silent, facts, topology, explained.unlinked_nodes)
     suspects = _without_signs_of_waiting(suspects, facts)
-    gone = _gone_nodes(suspects, topology, facts)
+    gone = _gone_nodes(suspects, waiting, topology, facts)
     episodes = [_lost_node(node, silent, topology, facts) for node in gone]
     words = _last_words(suspects, facts, attempt)
     named = {rank for hub in silent.values() for rank in hub.named}
@@ -140,16 +140,20 @@ _LAUNCHER_WORDS = frozenset(
 )
 
 
-def _gone_nodes(suspects: set[int], topology: Topology, facts: Sequence[Fact]) -> list[str]:
-    """Nodes of which all ranks are silent and whose launcher never reported an end: the node went, not its ranks."""
+def _gone_nodes(suspects: set[int], waiting: set[int], topology: Topology, facts: Sequence[Fact]) -> list[str]:
+    """Nodes of which all ranks are silent and whose launcher never reported an end: the node went, not its ranks.
+
+    Without its launcher's log the ranks elsewhere have to tell, most of which then waited until their watchdogs fired.
+    """
     spoke = {fact.node for fact in facts if fact.name in _LAUNCHER_WORDS}
     told = {fact.rank for fact in facts if fact.name in _LAUNCHER_WORDS}
     launched = {fact.node for fact in facts if fact.file_kind in (FileKind.LAUNCHER_LOG, FileKind.NODE_LOG)}
     gone = []
     for node in topology.nodes:
-        if launched and node not in launched:
-            continue  # its launcher may have reported an end in a log that is not here
         ranks = topology.ranks_of(node)
+        others = len(topology.ranks) - len(ranks)
+        if node not in launched and (launched or len(waiting) < MOST_WAIT * others):
+            continue  # its launcher may have reported an end in a log that is not here
         whole = len(ranks) >= MANY_SILENT and ranks <= suspects and len(ranks) < len(topology.ranks)
         if whole and node in topology.nodes_with_logs and node not in spoke and not ranks & told:
             gone.append(node)

@@ -10,7 +10,6 @@ from correlator.core.model import (
     Checkpoint,
     ClockEstimate,
     Collateral,
-    ContextLine,
     Diagnosis,
     Evidence,
     Hypothesis,
@@ -19,6 +18,7 @@ from correlator.core.model import (
     SkippedFile,
     Verdict,
 )
+from correlator.core.reasons import ContextLine
 from correlator.core.vocabulary import ClockStatus, FaultClass, FaultCode, Phase, VerdictStatus
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])

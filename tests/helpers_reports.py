@@ -17,7 +17,6 @@ from correlator.core.model import (
     Checkpoint,
     ClockEstimate,
     Collateral,
-    ContextLine,
     Diagnosis,
     Evidence,
     Hypothesis,
@@ -26,6 +25,7 @@ from correlator.core.model import (
     SkippedFile,
     Verdict,
 )
+from correlator.core.reasons import ContextLine
 from correlator.core.schema import polars_schema
 from correlator.core.vocabulary import ClockStatus, FaultClass, FaultCode, Phase, VerdictStatus
 from correlator.reports.details import Details

@@ -36,6 +36,14 @@ Quick = Annotated[
 Color = Annotated[ColorChoice, typer.Option("--color", help="When to use colours; NO_COLOR is honoured.")]
 
 
+def _check(report: ReportFormat | None, *, as_json: bool, quick: bool, mask: bool) -> None:
+    """Raise UsageError for options that contradict each other."""
+    if as_json and report not in {None, ReportFormat.JSON}:
+        raise UsageError("--json and --format name two different formats")
+    if quick and mask:
+        raise UsageError("--quick tells what it finds as it finds it, before --mask could mask it")
+
+
 def diagnose(
     run: Targets,
     *,
@@ -60,10 +68,7 @@ def diagnose(
     html and markdown are for tickets and mails: one file, credentials masked. For example:
     correlator diagnose /path/to/run --format html -o report.html
     """
-    if as_json and report not in {None, ReportFormat.JSON}:
-        raise UsageError("--json and --format name two different formats")
-    if quick and mask:
-        raise UsageError("--quick tells what it finds as it finds it, before --mask could mask it")
+    _check(report, as_json=as_json, quick=quick, mask=mask)
     if output is not None and output != Path("-"):
         check_output(output, force=force)
     from correlator.pipeline import open_run

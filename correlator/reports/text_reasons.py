@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from correlator.core.model import Collateral, Diagnosis, EpisodeSummary, RuleUse
+from correlator.core.model import Collateral, Diagnosis
+from correlator.core.reasons import EpisodeSummary, RuleUse
 from correlator.reports import phrases
 from correlator.reports.page import Page, styled
 

@@ -10,7 +10,8 @@ import pytest
 
 import correlator
 from benchmarks.named_values import read_given, unfounded
-from correlator.core.model import Actions, Checkpoint, ContextLine, Diagnosis, Verdict
+from correlator.core.model import Actions, Checkpoint, Diagnosis, Verdict
+from correlator.core.reasons import ContextLine
 from correlator.core.vocabulary import VerdictStatus
 
 ROOT = Path(__file__).parent.parent.parent

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from correlator.core.model import Collateral, Diagnosis, EpisodeSummary, Initiator, RuleUse, RunSummary, Verdict
+from correlator.core.model import Collateral, Diagnosis, Initiator, RunSummary, Verdict
+from correlator.core.reasons import EpisodeSummary, RuleUse
 from correlator.core.vocabulary import FaultClass, FaultCode, VerdictStatus
 from correlator.reports import render
 from correlator.reports.text_reasons import MOST_TREE_LINES, tree_lines
