@@ -141,11 +141,15 @@ def _stop_of(scene: Scene, node: str | None) -> Episode | None:
 
 
 def _by_scheduler(scene: Scene, node: str | None, roots: Sequence[Episode]) -> tuple[str, tuple[Fact, ...], str] | None:
-    """Nothing of the rank's own and no agent's word: the scheduler's list of ended tasks, if it has the node."""
-    if not roots:
+    """Nothing of the rank's own and no agent's word: cancelled, where the scheduler says that it took the step down.
+
+    That one task ended says nothing of the others: they may have run to their end.
+    """
+    order = scene.taken_down
+    if not roots or order is None:
         return None
-    told = scene.task_exits.get(node or "") or scene.cancelled
-    return None if told is None else (CollateralKind.SCHEDULER_CANCEL, (told,), TEARDOWN_ID)
+    told = scene.task_exits.get(node or "") or order
+    return CollateralKind.SCHEDULER_CANCEL, (told,), TEARDOWN_ID
 
 
 def _paths(graph: nx.DiGraph[str], roots: Sequence[Episode]) -> dict[str, tuple[str, ...]]:

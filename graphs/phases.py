@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import assert_never
 
-from correlator.core.vocabulary import Context, FaultCode, Phase
+from correlator.core.vocabulary import Context, FaultCode, FileKind, Phase
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import Episode
 from correlator.graphs.facts import Fact
@@ -40,6 +40,7 @@ _OPEN: dict[str, Phase] = {
 }
 _SIGNS = frozenset({*_ENDED, *_OPEN})
 _OF_START = frozenset({FaultCode.IMPORT_ERROR, FaultCode.RENDEZVOUS_TIMEOUT, FaultCode.NCCL_INIT_FAILURE})
+_OF_RANKS = frozenset({FileKind.RANK_LOG, FileKind.NODE_LOG, FileKind.CONSOLE_LOG, FileKind.RAY_LOG, FileKind.TEXT})
 FIRST_CALLS = 4
 """Collectives of a group with a number up to this belong to the setting up of the run, where no step was printed yet."""
 
@@ -51,6 +52,7 @@ class Course:
         signs = [fact for fact in (*graph.scene.facts, *graph.evaluations) if fact.name in _SIGNS]
         self._advance = graph.advance
         self._hubs = graph.scene.hubs
+        self._logged = any(place.has_log for place in graph.scene.topology.ranks)
         self._highest = list(accumulate((step for _, step in graph.advance.first_seen), max))
         self._timed = sorted((f for f in signs if f.aligned_ns is not None), key=lambda f: (f.aligned_ns or 0, f.line))
         self._of_file: dict[str, list[Fact]] = {}
@@ -69,11 +71,17 @@ class Course:
         if sign is not None and not stepped:
             return _after(sign, root, step)
         if last_step is None:
-            starting = not self._hubs or root.code in _OF_START or all((h.seq or 0) <= FIRST_CALLS for h in self._hubs)
+            starting = root.code in _OF_START or (
+                self._printed(root) and all((hub.seq or 0) <= FIRST_CALLS for hub in self._hubs)
+            )
             return Moment(Phase.INIT, None, "during start-up") if starting else Moment(None, None, None)
         part = part_of_step(root)
         words = None if part is None else _PART_WORDS[part].replace("first ", "")
         return Moment(Phase.STEP, step, f"{words} after step {step}" if words else None)
+
+    def _printed(self, root: Episode) -> bool:
+        """Whether steps would have been seen: some rank's own lines are here, or the failed one's words."""
+        return self._logged or any(fact.file_kind in _OF_RANKS for fact in root.facts)
 
     def _last_sign(self, root: Episode) -> tuple[Fact | None, bool]:
         """The last milestone before the episode, and whether a step was printed between the two.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from correlator.core.model import ClockModel, Topology
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Role
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Phase, Role
 from correlator.graphs.episodes import Episode, Life, Mark, Place, gap_of_windows, mark_of, onset_window, precedes
-from correlator.graphs.exits import ProcessEnd
+from correlator.graphs.exits import ProcessEnd, normal_exit
 from correlator.graphs.facts import Fact, Printers, Window, printers_of
 from correlator.graphs.hubs import WaitHub
 
@@ -130,6 +131,11 @@ class Scene:
         return next((fact for fact in self.facts if fact.name == Context.SCHEDULER_CANCELLED), None)
 
     @cached_property
+    def taken_down(self) -> Fact | None:
+        """The scheduler's word that it ended tasks that had not failed: its cancel, or a task that it terminated."""
+        return self.cancelled or next((fact for fact in self.facts if _takes_down(fact)), None)
+
+    @cached_property
     def placeless(self) -> tuple[Episode, ...]:
         """Episodes of which neither rank nor node is known."""
         return tuple(e for e in self.episodes if e.rank is None and e.node is None)
@@ -196,6 +202,12 @@ class Scene:
     def hub_id(self, index: int) -> str:
         """The graph node of a hub."""
         return f"h{index}"
+
+
+def _takes_down(fact: Fact) -> bool:
+    if fact.name == Context.PHASE:
+        return fact.attribute("phase") == Phase.TEARDOWN
+    return fact.name == Context.TASK_EXIT and normal_exit(fact.exit_code or 0) == -signal.SIGTERM
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """Which restart attempt each event belongs to.
 
 An attempt is told, strongest first, by the path (`attempt_1/`, a container's restart number), by torchelastic's
-restart_count, by a second start of the launcher after the scheduler ended the first, and by a rank that introduces
-itself again after it failed (formats.md B2, B5, J). Within a file attempts follow in file order; a file without any
-mark is placed by time on its node.
+restart_count, by a second start of the launcher or of the ranks after the scheduler ended the first, and by a rank that
+introduces itself again after it failed (formats.md B2, B5, E1, J). Within a file attempts follow in file order; a file
+without any mark is placed by time on its node.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import polars as pl
 
 from correlator.core.vocabulary import CollateralKind, Context, FileKind, Role
 from correlator.identity.agents import Start
+from correlator.identity.cuts import Cut
 from correlator.identity.frame import among, is_event
 from correlator.identity.reported import home_nodes, reported_attempts
+from correlator.identity.requeued import started_again
 from correlator.identity.writers import Writer
 
 _ENDS_RUN = frozenset({Context.SCHEDULER_CANCELLED, Context.TASK_EXIT})
@@ -27,16 +29,6 @@ _JOINS = frozenset({Context.RENDEZVOUS_STARTED, Context.RENDEZVOUS_COMPLETE})
 _MARKS = _JOINS | {Context.ATTEMPT_STARTED, Context.LAUNCHER_STARTED}
 _MOST = 10_000
 """Attempt numbers above this are noise of a damaged line."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """From this byte on, this writer is in this attempt."""
-
-    path: str
-    task: int | None
-    offset: int
-    attempt: int
 
 
 @dataclass(slots=True)
@@ -91,6 +83,8 @@ def with_attempts(
     hinted = {w.path: w.attempt for w in writers if w.attempt is not None and 0 <= w.attempt <= _MOST}
     lone = {w.path for w in writers if w.kind is FileKind.RANK_LOG and not w.shared}
     cuts = list(_marked(frame, hinted, lone, beside))
+    if not cuts and not hinted:
+        cuts = started_again(frame, lone)
     marked = {cut.path for cut in cuts}
     cuts += _introduced_again(frame.filter(among("path", lone - marked - hinted.keys())))
     if not cuts and not hinted:
@@ -106,13 +100,13 @@ def with_attempts(
     return frame.with_columns(pl.col("attempt").fill_null(last).cast(pl.Int32)), last + 1
 
 
-def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str], beside: AbstractSet[Start]) -> Iterator[_Cut]:
+def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str], beside: AbstractSet[Start]) -> Iterator[Cut]:
     wanted = sorted(_MARKS | _ENDS_RUN | _ENDS_AGENT)
     rows = frame.filter((among("event", wanted) | pl.col("attempt").is_not_null()) & ~among("path", hinted)).sort(
         "path", "offset"
     )
     streams: dict[tuple[str, int | None], _Stream] = {}
-    announced: dict[tuple[str, int | None], _Cut] = {}
+    announced: dict[tuple[str, int | None], Cut] = {}
     columns = ("path", "task", "kind", "event", "attempt", "pid", "offset")
     for path, task, kind, event, attempt, pid, offset in rows.select(columns).iter_rows():
         one_agent = task is not None or path in lone or kind in (FileKind.LAUNCHER_LOG, FileKind.NODE_LOG)
@@ -121,7 +115,7 @@ def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str], beside:
         begun = stream.read(event, attempt, pid, beside=(path, task, offset) in beside)
         if begun is None and before is None:
             continue
-        cut = _Cut(path, task, offset, begun if begun is not None else stream.current or 0)
+        cut = Cut(path, task, offset, begun if begun is not None else stream.current or 0)
         if event == Context.ATTEMPT_STARTED:
             # The agent says that it will restart, stops the old workers, and only then gathers for the next attempt.
             announced[path, task] = cut
@@ -130,7 +124,7 @@ def _marked(frame: pl.DataFrame, hinted: dict[str, int], lone: set[str], beside:
     yield from announced.values()
 
 
-def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
+def _introduced_again(frame: pl.DataFrame) -> Iterator[Cut]:
     """Rank files in which the rank introduces itself again, with another pid, after it had failed."""
     identity = is_event(Context.RANK_IDENTITY)
     failure = pl.col("role") != pl.lit(str(Role.CONTEXT))
@@ -138,7 +132,7 @@ def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
     repeated = rows.filter(identity).group_by("path").len().filter(pl.col("len") > 1)["path"]
     rows = rows.filter(among("path", repeated.to_list())).sort("path", "offset")
     state: dict[str, _Introduced] = {}
-    cuts: dict[str, list[_Cut]] = defaultdict(list)
+    cuts: dict[str, list[Cut]] = defaultdict(list)
     columns = ("path", "task", "event", "signature", "pid", "offset")
     for path, task, event, signature, pid, offset in rows.select(columns).iter_rows():
         known = state.setdefault(path, _Introduced())
@@ -149,7 +143,7 @@ def _introduced_again(frame: pl.DataFrame) -> Iterator[_Cut]:
         if known.attempt < 0 or (known.failed and not same_process and signature in known.said):
             known.attempt += 1
             known.said.clear()
-            cuts[path].append(_Cut(path, task, offset, known.attempt))
+            cuts[path].append(Cut(path, task, offset, known.attempt))
         known.said.add(signature)
         known.pid, known.failed = pid if pid is not None else known.pid, False
     yield from (cut for marks in cuts.values() if len(marks) > 1 for cut in marks)
@@ -165,10 +159,10 @@ class _Introduced:
     said: set[str] = field(default_factory=set)
 
 
-def _by_offset(frame: pl.DataFrame, cuts: Sequence[_Cut]) -> pl.DataFrame:
+def _by_offset(frame: pl.DataFrame, cuts: Sequence[Cut]) -> pl.DataFrame:
     """`_cut`: the attempt by file order; lines before a writer's first mark belong to the attempt before it."""
     keyed = frame.with_columns(pl.col("task").fill_null(-1).alias("_task"))
-    streams: dict[tuple[str, int], list[_Cut]] = defaultdict(list)
+    streams: dict[tuple[str, int], list[Cut]] = defaultdict(list)
     for cut in cuts:
         streams[cut.path, -1 if cut.task is None else cut.task].append(cut)
     rows = [
@@ -182,7 +176,7 @@ def _by_offset(frame: pl.DataFrame, cuts: Sequence[_Cut]) -> pl.DataFrame:
     return joined.drop("_task").sort("row")
 
 
-def _highest(frame: pl.DataFrame, cuts: Iterable[_Cut]) -> int:
+def _highest(frame: pl.DataFrame, cuts: Iterable[Cut]) -> int:
     highest = frame.select(pl.col("attempt").max()).item()
     return max((cut.attempt for cut in cuts), default=0) if highest is None else int(highest)
 

@@ -72,6 +72,7 @@ _KEPT = (
     "local_rank",
     "node_rank",
     "attempt",
+    "step",
     "gpu",
     "group_rank",
     "attributes",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from correlator.core.model import Initiator
-from correlator.core.vocabulary import Phase
+from correlator.core.vocabulary import FileKind, Phase
 from tests.graphs.conftest import RunBuilder
 
 Builder = Callable[..., RunBuilder]
@@ -74,3 +74,11 @@ def test_the_sentence_tells_it(run: Builder) -> None:
     r = run().steps(5).add("evaluation", 6.0, rank=0, step=5)
     fail(r, 7.0, "in backward")
     assert "in the first backward after evaluation at step 5" in r.judge().verdict.summary
+
+
+def test_start_up_is_claimed_only_where_a_step_would_have_been_seen(run: Builder) -> None:
+    """A launcher's log alone says nothing of how far the run had come."""
+    killed = {"kind": FileKind.LAUNCHER_LOG, "file": "agent_node00.log", "exit_code": -9}
+    alone = run(silent_ranks=frozenset(range(8))).add("child_failed_row", 60.0, rank=3, **killed)
+    assert moment(alone) == (None, None)
+    assert moment(run().add("child_failed_row", 60.0, rank=3, **killed)) == (Phase.INIT, "during start-up")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from correlator.core.vocabulary import FaultCode, FileKind, VerdictStatus
+from correlator.core.vocabulary import CollateralKind, FaultCode, FileKind, VerdictStatus
 from correlator.graphs import Findings
+from tests.graphs.conftest import RunBuilder
 
 
 def accused(found: Findings) -> list[tuple[int | None, str | None, str]]:
@@ -387,3 +388,24 @@ def test_an_agents_dated_report_above_a_ranks_log_was_not_survived(run: Callable
         for step in range(1, 9):
             r.add("progress", step, rank=rank, step=step, file="all.log")
     assert accused(r.judge()) == [(1, None, FaultCode.DATA_ERROR)]
+
+
+@pytest.mark.parametrize(
+    ("order", "kinds"),
+    [
+        (None, {}),
+        ("scheduler_cancelled", dict.fromkeys((0, 1, 2), CollateralKind.SCHEDULER_CANCEL)),
+    ],
+)
+def test_cancelled_needs_the_schedulers_word(
+    run: Callable[..., RunBuilder], order: str | None, kinds: dict[int, CollateralKind]
+) -> None:
+    """Task 3 ended; that the others were ended too is said by the order to end them, not by task 3."""
+    slurm: dict[str, object] = {"file": "slurm.out", "kind": FileKind.SCHEDULER_LOG}
+    r = run(world=4, tasks_are_ranks=True).steps(5)
+    r.add("task_exit", None, exit_code=1, node="node00", attributes={"tasks": "[3]", "nodes": '["node00"]'}, **slurm)
+    if order:
+        r.add(order, 7.0, attributes={"reason": "cancelled"}, **slurm)
+    found = r.judge()
+    assert [i.rank for i in found.verdict.initiators] == [3]
+    assert {c.rank: c.kind for c in found.collateral} == kinds
