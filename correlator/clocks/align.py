@@ -18,6 +18,7 @@ from correlator.clocks.filling import filled
 from correlator.clocks.fit import Fit, fit
 from correlator.clocks.kernel_time import anchored
 from correlator.clocks.readings import Readings
+from correlator.clocks.rivals import rivals, with_rivals
 from correlator.clocks.stamps import timed_events
 from correlator.clocks.validators import Contradiction, disagreements, messages, rejected, violations, widening
 from correlator.clocks.zones import Tie, split_zones
@@ -97,10 +98,11 @@ def _fitted(
     told: list[Contradiction] = []
     for component in components(table, ends):
         fitted = _fit_or_medians(component.readings)
-        chosen = estimates_of(component, fitted)
+        moves, denied = rivals(component, fitted)
+        chosen = with_rivals(estimates_of(component, fitted), moves)
         unbelieved = rejected(component, fitted)
         missed = violations(lines, chosen, unbelieved)
-        told += [*missed, *disagreements(component, fitted)]
+        told += [*missed, *denied, *disagreements(component, fitted)]
         wider = widening(missed)
         held = [_widened(estimate, wider.get(estimate.node, 0.0)) for estimate in chosen]
         for estimate in bounded(held, lines, unbelieved):

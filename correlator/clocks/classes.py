@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import polars as pl
 
+from correlator.clocks.rounds import with_rounds
 from correlator.core.vocabulary import CollateralKind, Context
 from correlator.identity.frame import attribute
 
@@ -66,23 +67,28 @@ def part_names(frame: pl.DataFrame) -> list[str]:
 def iterations(frame: pl.DataFrame) -> pl.DataFrame:
     """Iteration lines: printed after a blocking reduce of the loss (formats.md F).
 
-    Step numbers that one writer repeats (epochs) are told apart by their count.
+    Step numbers that one writer repeats (epochs, a resume) are told apart by their round.
     """
     rows = _named(frame, Context.PROGRESS).filter(pl.col("step").is_not_null())
     writer = ["attempt", "path", "rank", "signature", "step"]
     if rows.height == rows.select(pl.struct(writer).hash()).to_series().n_unique():
         return parts(rows.with_columns(pl.lit(1, pl.UInt32).alias("nth")), "attempt", "signature", "step", "nth")
-    rows = rows.with_columns(pl.col("ns").cum_count().over(writer).alias("nth"))
-    return parts(rows, "attempt", "signature", "step", "nth")
+    return parts(with_rounds(rows), "attempt", "signature", "step", "nth")
 
 
 def checkpoints(frame: pl.DataFrame) -> pl.DataFrame:
-    """Checkpoint and evaluation lines, which end in a barrier (formats.md F); skewed by the storage."""
+    """Checkpoint and evaluation lines, which end in a barrier (formats.md F); skewed by the storage.
+
+    Names that some writers repeat more often than others (epochs, and a file without its head) name no one moment.
+    """
     rows = _named(
         frame, Context.CHECKPOINT_SAVED, Context.CHECKPOINT_SAVE_STARTED, Context.CHECKPOINT_LOADED, Context.EVALUATION
     )
     rows = rows.with_columns(pl.coalesce(attribute("checkpoint"), pl.col("step").cast(pl.String)).alias("name"))
-    return parts(rows.filter(pl.col("name").is_not_null()), "attempt", "event", "signature", "name")
+    named = ["attempt", "event", "signature", "name"]
+    times = pl.len().over(*named, "path", "rank").alias("times")
+    rows = rows.filter(pl.col("name").is_not_null()).with_columns(times)
+    return parts(rows.filter(pl.col("times").n_unique().over(named) == 1), *named)
 
 
 def communicators(frame: pl.DataFrame, phase: str = "complete") -> pl.DataFrame:

@@ -32,7 +32,7 @@ class Component:
     zero_ns: int
     """Zero of `Readings.x_ms`."""
     rows: pl.DataFrame
-    """`node`, `column` (in the matrices), `hub`, `path`, `line` of each reading."""
+    """`node`, `column` (in the matrices), `hub`, `path`, `line` of each reading, and how many lines of the node it reads."""
 
 
 def readings(timed: pl.DataFrame) -> pl.DataFrame:
@@ -76,6 +76,7 @@ def _reduced(klass: EvidenceClass, number: int, rows: pl.DataFrame) -> pl.DataFr
         pl.lit(number, pl.Int32).alias("klass"),
         pl.col("path").cast(pl.String),
         "line",
+        pl.col("votes").cast(pl.Int64),
     )
 
 
@@ -164,7 +165,7 @@ def _component(table: pl.DataFrame, domains: Sequence[str], ends: Mapping[str, i
         klass=hubs["klass"].to_numpy().astype(np.int64),
         marks=np.array([klass.at_work for klass in CLASSES])[hubs["klass"].to_numpy()],
     )
-    return Component(tuple(domains), readings, zero, rows.select("node", "column", "hub", "path", "line"))
+    return Component(tuple(domains), readings, zero, rows.select("node", "column", "hub", "path", "line", "votes"))
 
 
 def _selected(table: pl.DataFrame, ends: Mapping[str, int], most: int) -> pl.DataFrame:

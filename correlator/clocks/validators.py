@@ -34,7 +34,7 @@ class Contradiction:
     text: str
 
 
-class _Places:
+class Places:
     """Where each reading was printed."""
 
     def __init__(self, component: Component) -> None:
@@ -54,7 +54,7 @@ def disagreements(component: Component, found: Fit) -> list[Contradiction]:
     far = data.seen & (np.abs(found.residual_ms) > np.maximum(_OUTLIER * found.scale_ms, _WORTH_TELLING_MS))
     if not far.any():
         return []
-    places = _Places(component)
+    places = Places(component)
     told: list[Contradiction] = []
     for node in np.flatnonzero(far.any(axis=1)):
         column = int(np.argmax(np.where(far[node], np.abs(found.residual_ms[node]), -1.0)))

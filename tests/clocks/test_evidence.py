@@ -200,4 +200,4 @@ def test_the_launchers_clock_is_tied_by_the_ends_of_tasks() -> None:
     low, high = clocks.gap_ms("head", at(0), "a1", at(0))
     assert low <= 40_000 <= high
     assert 1_000 < high - low < 60_000
-    assert clocks.estimate("a2").interval_ms[1] - clocks.estimate("a2").interval_ms[0] < 100
+    assert clocks.estimate("a2").interval_ms[1] - clocks.estimate("a2").interval_ms[0] < 250

