@@ -18,6 +18,8 @@ _WALK = 4_096
 """Steps looked at before a fault, for the last one of its own rank."""
 STEPS_AFTER = 2
 """Peers may still print the step in which a rank died; only a second one proves that training went on."""
+STEPS_AFTER_LOSS = 5
+"""Steps that were printed already may reach the file after the word of a lost peer, for they are buffered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def recovered(episode: Episode, advance: Advance, clocks: ClockModel, logged: fr
     The time of an unstamped line is a lower bound and proves nothing, but for tracebacks that a logger printed (`logged`).
     """
     last = max(episode.facts, key=lambda f: (f.aligned_ns or f.printed_ns or 0, f.line))
-    if episode.role is Role.INITIATING and _same_file_progress(last, advance) >= STEPS_AFTER:
+    enough = STEPS_AFTER if episode.role is Role.INITIATING else STEPS_AFTER_LOSS
+    if _same_file_progress(last, advance, enough) >= enough:
         return True
     if last.printed_ns is None or (last.inherited and last.event_id not in logged):
         return False
@@ -173,8 +176,8 @@ def _count_after(rows: Sequence[tuple[int, int]], ns: int) -> int:
     return len(rows) - bisect_right(rows, ns, key=lambda row: row[0])
 
 
-def _same_file_progress(fact: Fact, advance: Advance) -> int:
-    """New steps printed after the fact in its own file, up to STEPS_AFTER; by the same rank where ranks are told apart.
+def _same_file_progress(fact: Fact, advance: Advance, enough: int) -> int:
+    """New steps printed after the fact in its own file, up to `enough`; by the same rank where ranks are told apart.
 
     Steps that fall back are another log that was appended, or another attempt: they say nothing about this one.
     """
@@ -195,7 +198,7 @@ def _same_file_progress(fact: Fact, advance: Advance) -> int:
         last = step
         if step > top:
             new.add(step)
-            if len(new) >= STEPS_AFTER:
+            if len(new) >= enough:
                 break
     return len(new)
 

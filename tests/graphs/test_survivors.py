@@ -77,3 +77,17 @@ def test_a_port_that_the_attempt_before_holds_is_not_the_cause(run: Callable[...
     r.add("config_error", 20.0, rank=0, **port)
     r.rows[-1] |= {"signature": "config_error.port"}
     assert accused(r.judge()) == {(1, "python_exception")}
+
+
+@pytest.mark.parametrize(("more", "expected"), [(1, set()), (10, {(6, "cuda_oom")})])
+def test_a_lost_peer_long_before_did_not_drag_the_rank_in(
+    run: Callable[..., object], more: int, expected: set[tuple[int, str]]
+) -> None:
+    """Rank 6 complains of a peer at step 5 and trains on; buffered steps may follow the complaint, ten do not."""
+    r = run().steps(5)
+    r.add("remote_peer_lost", None, rank=6)
+    for step in range(6, 6 + more):
+        for rank in range(8):
+            r.add("progress", float(step), rank=rank, step=step)
+    r.add("cuda_oom", None, rank=6, exception_type="torch.OutOfMemoryError")
+    assert accused(r.judge()) == expected
