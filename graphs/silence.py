@@ -27,11 +27,14 @@ def silent_ranks(
 ) -> list[Episode]:
     """Ranks at the end of every wait chain: missing from a hub, waiting in none, and not explained by anything."""
     waiting = {rank for hub in hubs for rank in hub.waiters}
+    unheard = frozenset(rank for hub in hubs for rank in hub.unknown)
     silent: dict[int, WaitHub] = {}
     for hub in hubs:
         if hub.deviating or (hub.missing & explained.ranks) or (hub.unknown & explained.ranks):
             continue
         absent = hub.missing - waiting
+        if not hub.missing and hub.unknown == unheard and _only_it_dumped_nothing(hub):
+            absent = hub.unknown - waiting
         for rank in absent | hub.stuck:
             silent.setdefault(rank, hub)
     if not silent:
@@ -70,6 +73,15 @@ def silent_ranks(
             )
         )
     return episodes
+
+
+def _only_it_dumped_nothing(hub: WaitHub) -> bool:
+    """All other members wrote their flight recorder when asked to; a process that hangs outside NCCL may not get to it.
+
+    A log that is missing among logs proves nothing of the kind: it may just not have been copied.
+    """
+    dumped = sum(fact.file_kind is FileKind.FLIGHT_RECORDER for fact in hub.waiters.values())
+    return len(hub.unknown) == 1 and dumped == len(hub.waiters) == len(hub.members) - 1
 
 
 def _last_words(ranks: set[int], facts: Sequence[Fact], attempt: int) -> dict[int, list[Fact]]:
