@@ -104,6 +104,10 @@ def confidence_of(attempt: AttemptGraph, roots: Roots) -> Confidence:
     if contradicting and not held:
         value = min(value, 0.8)
         contradicts.append(f"it also waited in {contradicting[0].name}")
+    left = _end_of_nobody(attempt, roots)
+    if left is not None:
+        value = min(value, HALF - 0.05)
+        contradicts.append(f"{left.where} ended by itself without a word, and nothing says whose the fault was")
     _tell_coverage(topology, coverage, roots.chosen, contradicts)
     return Confidence(round(max(0.0, min(value, 0.99)), 2), tuple(supports), tuple(contradicts))
 
@@ -133,6 +137,14 @@ def finding_of(root: Episode, roots: Roots) -> Finding:
             if root.specificity < 0.9:
                 return Finding.VAGUE
             return Finding.STATED_BY_SEVERAL if several else Finding.STATED
+
+
+def _end_of_nobody(attempt: AttemptGraph, roots: Roots) -> Episode | None:
+    """The bare exit of a rank beside a raised fault that no line gives a rank or node: they may be one or two."""
+    if any(r.rank is not None or r.node is not None or r.head.exception_type is None for r in roots.chosen):
+        return None
+    exits = (e for e in attempt.scene.initiating if e.code == FaultCode.SILENT_EXIT and e.rank is not None)
+    return next(exits, None)
 
 
 def coverage_of(topology: Topology) -> Coverage:

@@ -91,3 +91,17 @@ def test_a_lost_peer_long_before_did_not_drag_the_rank_in(
             r.add("progress", float(step), rank=rank, step=step)
     r.add("cuda_oom", None, rank=6, exception_type="torch.OutOfMemoryError")
     assert accused(r.judge()) == expected
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_fault_of_nobody_beside_an_end_without_a_word_is_left_open(
+    run: Callable[..., object], *, ended: bool
+) -> None:
+    """Files lost their names: one of them holds an exception, and an agent reports that some rank ended by itself."""
+    r = run().steps(5)
+    r.add("cuda_oom", 6.0, file="f7.txt", exception_type="torch.OutOfMemoryError")
+    if ended:
+        for rank in (2, 6):
+            r.add("worker_failed", 9.0, rank=rank, exit_code=1, **AGENT)
+    found = r.judge()
+    assert (found.verdict.status == "undetermined") is ended
