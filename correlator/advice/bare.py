@@ -69,7 +69,7 @@ def plain_facts(text: str, catalogue: Catalogue, *, alone: bool) -> Iterator[Pla
         if pattern.search(text):
             yield PlainFact(catalogue.entry(word), sentence, sure=word is FaultCode.HOST_OOM_KILL)
             return
-    for match in _EXIT.finditer(text):
+    for match in sorted(_EXIT.finditer(text), key=lambda found: _last_to_tell(found, text)):
         number = int(match[1])
         code = code_of_exit(number)
         if code is not None:
@@ -77,6 +77,11 @@ def plain_facts(text: str, catalogue: Catalogue, *, alone: bool) -> Iterator[Pla
             entry = catalogue.entry(code).specific("", {"reading": end.name}, "")
             yield PlainFact(entry, f"{match[0].strip()}: {end.name}, {end.meaning}.", sure=False)
             return
+
+
+def _last_to_tell(found: re.Match[str], text: str) -> tuple[bool, bool]:
+    """Of several exit codes the one under torchrun's root cause tells first; a SIGTERM was sent by somebody, and tells last."""
+    return (found[1] in ("-15", "143"), found.start() < text.find("Root Cause"))
 
 
 def _health_words(health: MemoryHealth) -> str:

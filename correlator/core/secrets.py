@@ -28,7 +28,7 @@ SECRET_SHAPES: tuple[SecretShape, ...] = (
     _shape(
         "account and password",
         "@",
-        r"(?P<keep>(?<![\w.%+-])[A-Za-z_][\w.-]{0,31}:)(?!\d{1,100}@)[^\s/@:]{3,100}(?P<end>@(?:localhost|[\w-]{1,63}\.[\w.-]{1,200}))",
+        r"(?P<keep>(?<![\w.%+-])[A-Za-z_][\w.-]{0,31}:)(?!\d{1,100}@)[^\s/@:]{3,100}(?P<end>@[A-Za-z][\w.-]{0,200})",
     ),
     _shape(
         "e-mail address",
@@ -53,6 +53,21 @@ SECRET_SHAPES: tuple[SecretShape, ...] = (
         "passw secret token apikey api_key api-key access_key accesskey access-key private_key private-key credential",
         r"(?i)(?P<keep>(?:passw(?:or)?d|secret|(?:api|access|private)[_-]?key|credentials?|(?:\b|_|-)token)(?:_id)?"
         r"[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?)(?![0-9.,]{1,30}(?:\s|$))(?!\*\*\*)[^\s\"',;&}\])]{6,}",
+    ),
+    _shape(
+        "password of a database client",
+        "mysql mariadb",
+        r"(?i)(?P<keep>\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,120}? -p)[^\s\"']{4,}",
+    ),
+    _shape(
+        "address that is itself the credential",
+        "hooks.slack.com",
+        r"(?P<keep>hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/-]{6,}",
+    ),
+    _shape(
+        "signature in a URL",
+        "sig= signature=",
+        r"(?i)(?P<keep>[?&](?:sig|signature|x-amz-signature|x-goog-signature)=)[\w%+/=.-]{8,}",
     ),
     _shape(
         "credential flag",

@@ -240,3 +240,13 @@ def test_cuda_numbers_are_fault_codes() -> None:
     codes = {code_of_cuda_number(number) for number in range(1000)} - {None}
     assert len(codes) > 10
     assert codes <= set(map(str, FaultCode))
+
+
+def test_a_table_without_its_head_is_told_by_its_root_cause() -> None:
+    """The SIGTERM above was the agent's; the exit under `Root Cause` was first."""
+    from correlator.advice.bare import plain_facts
+    from correlator.core.catalogue import load_catalogue
+
+    rows = "[1]:\n  rank      : 13\n  exitcode  : -15 (pid: 1)\nRoot Cause (first observed failure):\n[0]:\n  exitcode  : -9 (pid: 2)"
+    (fact,) = plain_facts(rows, load_catalogue(), alone=True)
+    assert fact.entry.code == "process_killed"

@@ -33,6 +33,10 @@ KEY = "Zx9" * 8
         (f"train.py --wandb-api-key {KEY} --lr 1", "train.py --wandb-api-key *** --lr 1"),
         ("mail zoe.quux+x@mail.example.org now", "mail *** now"),
         ("proxy zoe:hunter22@proxy.local:3128", "proxy zoe:***@proxy.local:3128"),
+        ("dsn zoe:hunter22@db", "dsn zoe:***@db"),
+        ("mysql -u zoe -phunter22 -h db", "mysql -u zoe -p*** -h db"),
+        (f"POST https://hooks.slack.com/services/T01/B02/{KEY}", "POST https://hooks.slack.com/services/***"),
+        (f"GET /data.bin?se=2026-01-01&sig={KEY}%3D&sp=r", "GET /data.bin?se=2026-01-01&sig=***&sp=r"),
         ("-----BEGIN RSA PRIVATE KEY----- MIIEow", "-----BEGIN RSA PRIVATE KEY-----***"),
     ],
 )

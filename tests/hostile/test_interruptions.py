@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -55,8 +56,8 @@ def long_run(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_end_takes_everything_with_it(long_run: Path, tmp_path: Path, number: signal.Signals, code: int) -> None:
     """As a terminal sends it: to every process of the group."""
-    mark, room = f"mark-{uuid.uuid4()}", tmp_path / "tmp"
-    room.mkdir()
+    # A socket's path holds about a hundred characters; in a longer TMPDIR one process reads alone.
+    mark, room = f"mark-{uuid.uuid4()}", Path(tempfile.mkdtemp(prefix="c-"))
     words = [
         sys.executable,
         "-m",
@@ -78,6 +79,7 @@ def test_the_end_takes_everything_with_it(long_run: Path, tmp_path: Path, number
     assert b"Traceback" not in said, said
     assert wait_for(lambda: not marked(mark)), marked(mark)
     assert not list(room.iterdir())
+    room.rmdir()
     assert not (tmp_path / "o.txt").exists()
 
 
