@@ -85,6 +85,18 @@ class Episode:
         return self.head.file_kind is FileKind.KERNEL_LOG
 
     @property
+    def bare_exception(self) -> bool:
+        """A raised exception whose lines carry no time of their own."""
+        return any(f.exception_type is not None for f in self.facts) and all(
+            f.inherited or f.printed_ns is None for f in self.facts
+        )
+
+    @property
+    def uncaught(self) -> bool:
+        """Printed by torch's hook, or kept as the error of a dead process: it ended its process."""
+        return any(f.file_kind is FileKind.ERROR_FILE or f.attribute("excepthook") is not None for f in self.facts)
+
+    @property
     def where(self) -> str:
         """`rank 17 on node02`, as a person would say it."""
         if self.rank is not None:

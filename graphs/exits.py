@@ -5,7 +5,6 @@ A signal that nobody sent on purpose is a fault; every other end is only how a f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -61,7 +60,7 @@ def process_ends(facts: Sequence[Fact], *, tasks_are_ranks: bool) -> list[Proces
             by_rank.setdefault((fact.attempt, fact.rank), []).append(fact)
         elif fact.name == Context.TASK_EXIT and tasks_are_ranks:
             aborted = teardown.get(fact.file, fact.line) < fact.line
-            for rank in _tasks(fact):
+            for rank in fact.integers("tasks"):
                 by_rank.setdefault((fact.attempt, rank), []).append(fact)
                 if aborted:
                     told.add((fact.attempt, rank))
@@ -73,14 +72,6 @@ def process_ends(facts: Sequence[Fact], *, tasks_are_ranks: bool) -> list[Proces
             node = next((f.node for f in reports if f.node), None)
             ends.append(ProcessEnd(attempt, rank, node, code, (attempt, rank) in told, tuple(reports)))
     return ends
-
-
-def _tasks(fact: Fact) -> tuple[int, ...]:
-    try:
-        values = json.loads(fact.attribute("tasks") or "[]")
-    except ValueError:
-        return ()
-    return tuple(v for v in values if isinstance(v, int)) if isinstance(values, list) else ()
 
 
 def _teardown_lines(facts: Sequence[Fact]) -> dict[str, int]:

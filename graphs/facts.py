@@ -5,6 +5,7 @@ Progress lines stay in the table (millions of rows); only what rules look at one
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,10 @@ from correlator.core.model import ClockModel, Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role, Severity, TimeSource
 
 CODES: frozenset[str] = frozenset(FaultCode) | frozenset(CollateralKind)
+LAUNCHER_WORDS = frozenset(
+    {Context.WORKER_FAILED, Context.WORKER_SIGNALLED, Context.CHILD_FAILED_ROW, Context.AGENT_SIGNALLED}
+)
+"""By these a launcher tells of an end."""
 _BULK = (Context.PROGRESS, Context.COLLECTIVE_ENTRY, Context.EVALUATION)
 
 
@@ -76,6 +81,14 @@ class Fact:
             return None if text is None else int(text)
         except ValueError:
             return None
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A further fact read as a JSON list of integers; empty where it is none."""
+        try:
+            values = json.loads(self.attribute(name) or "[]")
+        except ValueError:
+            return ()
+        return tuple(v for v in values if isinstance(v, int)) if isinstance(values, list) else ()
 
     @property
     def place(self) -> str:

@@ -8,10 +8,9 @@ from functools import partial
 
 import networkx as nx
 
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Order, Role
+from correlator.core.vocabulary import CollateralKind, Context, FaultCode, Order, Role
 from correlator.graphs.build import AttemptGraph
 from correlator.graphs.episodes import HARDWARE_KERNEL, Episode
-from correlator.graphs.facts import Fact
 from correlator.graphs.firsts import Firsts
 from correlator.graphs.scene import WEAK, Scene
 from correlator.graphs.unknown import shared_by_many
@@ -107,7 +106,7 @@ def _spoke_later(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]
     caught: list[Episode] = []
     for episode in candidates:
         head = episode.head
-        later = _bare_exception(episode) and any(
+        later = episode.bare_exception and any(
             e.code in _STILL_ALIVE and any(f.file == head.file and f.line > head.line for f in e.facts)
             for e in scene.by_rank.get(episode.rank if episode.rank is not None else -1, ())
         )
@@ -126,13 +125,13 @@ def _lived_on(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -
     """
     own = {end.rank for end in scene.ends if not end.told and end.exit_code > 0}
     stopped = scene.stopped_ranks
-    fatal = [e for e in candidates if e.rank in own or any(_uncaught(f) for f in e.facts)]
+    fatal = [e for e in candidates if e.rank in own or e.uncaught]
     hooked = any(f.attribute("excepthook") for e in fatal for f in e.facts)
     unhooked = _started(scene) if hooked else frozenset()
     alike = {e.code for e in fatal}  # one fault all over a node: whoever had not left yet was stopped in leaving
     ended, lived = {e.id for e in fatal}, stopped | unhooked
     others = [e for e in candidates if e.id not in ended and e.code not in alike]
-    caught = [e for e in others if _bare_exception(e) and e.rank in lived]
+    caught = [e for e in others if e.bare_exception and e.rank in lived]
     if not fatal or not caught:
         return list(candidates)
     ruled += [Ruled(episode, "its process went on after it, others ended by theirs") for episode in caught]
@@ -144,17 +143,6 @@ def _started(scene: Scene) -> frozenset[int]:
     """Ranks that were past the setup of their process group, so that torch's hook was in place."""
     ranks = {rank for rank, _ in scene.last_steps if rank is not None}
     return frozenset(ranks | {f.rank for f in scene.facts if f.name == Context.NCCL_COMM_INIT and f.rank is not None})
-
-
-def _uncaught(fact: Fact) -> bool:
-    return fact.file_kind is FileKind.ERROR_FILE or fact.attribute("excepthook") is not None
-
-
-def _bare_exception(episode: Episode) -> bool:
-    """A raised exception whose lines carry no time of their own."""
-    return any(f.exception_type is not None for f in episode.facts) and all(
-        f.inherited or f.printed_ns is None for f in episode.facts
-    )
 
 
 def _like_many(scene: Scene, candidates: Sequence[Episode], ruled: list[Ruled]) -> list[Episode]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from correlator.core.model import Topology
 from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
 from correlator.graphs.episodes import Episode
-from correlator.graphs.facts import Fact
+from correlator.graphs.facts import LAUNCHER_WORDS, Fact
 from correlator.graphs.hubs import WaitHub
 
 
@@ -147,9 +147,6 @@ def _not_just_stopped_first(suspects: set[int], silent: dict[int, WaitHub], fact
 
 
 MANY_SILENT = 2
-_LAUNCHER_WORDS = frozenset(
-    {Context.WORKER_FAILED, Context.WORKER_SIGNALLED, Context.CHILD_FAILED_ROW, Context.AGENT_SIGNALLED}
-)
 
 
 def _gone_nodes(suspects: set[int], waiting: set[int], topology: Topology, facts: Sequence[Fact]) -> list[str]:
@@ -157,8 +154,8 @@ def _gone_nodes(suspects: set[int], waiting: set[int], topology: Topology, facts
 
     Without its launcher's log the ranks elsewhere have to tell, most of which then waited until their watchdogs fired.
     """
-    spoke = {fact.node for fact in facts if fact.name in _LAUNCHER_WORDS}
-    told = {fact.rank for fact in facts if fact.name in _LAUNCHER_WORDS}
+    spoke = {fact.node for fact in facts if fact.name in LAUNCHER_WORDS}
+    told = {fact.rank for fact in facts if fact.name in LAUNCHER_WORDS}
     launched = {fact.node for fact in facts if fact.file_kind in (FileKind.LAUNCHER_LOG, FileKind.NODE_LOG)}
     gone = []
     for node in topology.nodes:

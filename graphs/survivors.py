@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from correlator.core.model import Topology
-from correlator.core.vocabulary import Context, FaultCode, FileKind
+from correlator.core.vocabulary import Context, FaultCode
 from correlator.graphs.episodes import Episode
 from correlator.graphs.exits import TELLING_SIGNALS, ProcessEnd
 from correlator.graphs.facts import Fact
@@ -41,16 +41,8 @@ def outlived(
         told_of = {f.node for f in facts if f.name in _TOLD_OF_CHILDREN and f.node is not None}
         alive |= {p.rank for p in topology.ranks if p.node in told_of} - failed
         alive |= {f.rank for f in facts if f.name == Context.WORKER_SIGNALLED} - failed
-    return frozenset(e.id for e in episodes if e.rank is not None and e.rank in alive and _untimed_exception(e))
-
-
-def _untimed_exception(episode: Episode) -> bool:
-    """Raised, without a time of its own, and not printed by torch's hook or kept as the error of a dead process."""
-    return any(f.exception_type is not None for f in episode.facts) and all(
-        (f.inherited or f.printed_ns is None)
-        and f.attribute("excepthook") is None
-        and f.file_kind is not FileKind.ERROR_FILE
-        for f in episode.facts
+    return frozenset(
+        e.id for e in episodes if e.rank is not None and e.rank in alive and e.bare_exception and not e.uncaught
     )
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from correlator.core.model import Topology
-from correlator.core.vocabulary import CollateralKind, Context, FaultCode, FileKind, Role
+from correlator.core.vocabulary import CollateralKind, FaultCode, FileKind, Role
 from correlator.graphs.episodes import Episode
-from correlator.graphs.facts import Fact
+from correlator.graphs.facts import LAUNCHER_WORDS, Fact
 
 WITNESSES = 2
 """Ranks, and nodes, that have to name it: one may be mistaken about its own link."""
-
-_LAUNCHER_WORDS = frozenset(
-    {Context.WORKER_FAILED, Context.WORKER_SIGNALLED, Context.CHILD_FAILED_ROW, Context.AGENT_SIGNALLED}
-)
 
 
 def vanished_node(
@@ -33,7 +29,7 @@ def vanished_node(
         node = peer.split(".")[0] if peer else None
         if node is not None and node != fact.node:
             witnesses.setdefault(node, []).append(fact)
-    spoke = {f.node for f in facts if f.name in _LAUNCHER_WORDS or f.role is not Role.CONTEXT}
+    spoke = {f.node for f in facts if f.name in LAUNCHER_WORDS or f.role is not Role.CONTEXT}
     launched = {f.node for f in facts if f.file_kind is FileKind.LAUNCHER_LOG}
     gone = [
         node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 
 from correlator.core.vocabulary import CollateralKind, Context
@@ -50,7 +49,7 @@ def named_absent(
     named: set[int] = set()
     for report in reports:
         if report.rank in waiting and report.seq in (None, seq):
-            for group_rank in _numbers(report.attribute("ranks")):
+            for group_rank in report.integers("ranks"):
                 rank = _global(group_rank, places, members)
                 if rank is not None and rank not in waiting:
                     named.add(rank)
@@ -70,11 +69,3 @@ def _global(group_rank: int, places: dict[int, int], members: Sequence[int]) -> 
         return None
     rank = origin + (group_rank - first) * stride
     return rank if rank >= 0 else None
-
-
-def _numbers(text: str | None) -> list[int]:
-    try:
-        values = json.loads(text or "[]")
-    except ValueError:
-        return []
-    return [v for v in values if isinstance(v, int)] if isinstance(values, list) else []
